@@ -1,0 +1,45 @@
+/* The double-precision reference: independent of the kernels, slow, obvious.
+ *
+ * It takes the public problem and tensors of attnscope.h (the types only: it calls nothing of the
+ * library, parses storage types and patterns by itself) and computes every option they describe.
+ * Used by `attnscope verify` and by the tests.
+ */
+#ifndef ATTN_REFERENCE_H
+#define ATTN_REFERENCE_H
+
+#include "attnscope.h"
+
+/* Is key j attended by query i of batch b, head h? Pattern (without topk), kv_lens, q_offsets,
+ * segments, mask, and a bias of -inf, exactly as attnscope.h states. */
+bool ref_attended(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h, int64_t i,
+                  int64_t j);
+
+/* Results, C order without gaps; each may be NULL. */
+typedef struct ref_result {
+    double *out;           /* B, H, Nq, Dv */
+    double *out_tolerance; /* B, H, Nq, Dv: largest error a float32 implementation may have there */
+    double *lse;           /* B, H, Nq */
+    double *lse_tolerance; /* B, H, Nq */
+    double *weights;       /* B, H, Nq, Nk: softmax weights, 0 where not attended */
+} ref_result;
+
+/* Computes the problem. `tensors->out` is not touched. Returns false when memory runs out. */
+bool ref_attention(const attn_problem *problem, const attn_tensors *tensors, const ref_result *result);
+
+/* Number of attended pairs by the pattern alone, counted one by one over batches and heads. */
+int64_t ref_count_pairs(const attn_problem *problem);
+
+/* Outcome of comparing `count` floats with the reference, element by element. Non-finite references
+ * must be met in kind: NaN by NaN, +-Inf by the same Inf or NaN (the semantics allow either). NaN
+ * or Inf against a finite reference always fails. An expected exact zero (tolerance 0) must be 0. */
+typedef struct ref_comparison {
+    bool ok;
+    int64_t worst; /* index of the worst element, -1 if count is 0 */
+    double used;   /* largest |error| / tolerance seen, infinity on a failure of kind */
+    double bias;   /* mean of error / tolerance over finite elements, in -1..1 */
+} ref_comparison;
+
+ref_comparison ref_compare(const float *actual, const double *expected, const double *tolerance,
+                           int64_t count);
+
+#endif
