@@ -1,0 +1,70 @@
+/* What every subcommand of `attnscope` shares: exit codes, one-line errors, strict parsing of
+ * options and numbers, patterns as the command line writes them. */
+#ifndef ATTN_CLI_H
+#define ATTN_CLI_H
+
+#include <getopt.h>
+#include "attnscope.h"
+
+/* Exit codes, the same for every subcommand. */
+enum {
+    CLI_FINE = 0,
+    CLI_NO = 1,         /* the answer is no: a failed verification */
+    CLI_USAGE = 2,      /* usage or input error */
+    CLI_UNJUDGED = 3,   /* nothing could be judged */
+    CLI_UNMEASURED = 4, /* something that should have been measured was not */
+};
+
+/* The built-in subcommands. argv[0] is the subcommand's name; the return value is the exit code. */
+int cmd_eval(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
+
+/* The subcommand that runs, for messages; main sets it. NULL or "": the front door itself. */
+void cli_set_command(const char *name);
+
+/* Prints "attnscope COMMAND: message" as one line on standard error (control characters in quoted
+ * values become '?'), and returns CLI_USAGE. */
+int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* getopt_long for subcommands that take options only: returns the option's `val` (optarg holds its
+ * value), -1 at the end, or '?' after printing an error that names what was wrong: an unknown or
+ * abbreviated option, a value that is missing or not taken, an argument that is not an option.
+ * "-h" is "--help": give that option the val 'h'. */
+int cli_getopt(int argc, char **argv, const struct option *options);
+
+/* Strict numbers: the whole text, decimal, no spaces, no '+'. False when the text is not such a
+ * number or is outside min..max; nothing is printed. */
+bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value);
+/* Also fractions and exponents; "inf", "nan" and overflow are refused. */
+bool cli_parse_float(const char *text, double *value);
+
+/* The same for an option's value, printing an error on failure. */
+bool cli_int_option(const char *option, const char *text, int64_t min, int64_t max, int64_t *value);
+/* Any finite float32. */
+bool cli_float_option(const char *option, const char *text, float *value);
+bool cli_algorithm_option(const char *text, attn_algorithm *algorithm);
+bool cli_dtype_option(const char *text, attn_dtype *dtype);
+/* "auto" or a level that this machine can run. */
+bool cli_isa_option(const char *text);
+
+/* Memory for `count` elements of `size` bytes, zeroed, never NULL for a count of 0. Prints an error
+ * and returns NULL when there is none. `what` names it. */
+void *cli_alloc(const char *what, int64_t count, size_t size);
+
+/* A pattern as the command line takes it: attn_pattern_parse, and `blocks=FILE:B`, whose map is
+ * read and checked against the problem's shape. */
+typedef struct cli_pattern {
+    attn_pattern pattern;
+    uint8_t *block_map; /* owned; pattern.block_map points to it */
+    char *block_file;   /* owned; NULL without a block map */
+} cli_pattern;
+
+/* Prints an error and returns false if the text or the map is wrong. */
+bool cli_pattern_parse(const char *text, int64_t heads, int64_t queries, int64_t keys, cli_pattern *pattern);
+/* Canonical text, with the block map's file named; memory to free, NULL when there is none left. */
+char *cli_pattern_format(const cli_pattern *pattern);
+void cli_pattern_free(cli_pattern *pattern);
+
+#endif
