@@ -1,0 +1,63 @@
+/* This machine's own limits, measured: FMA peak, exponentials, bandwidth of each cache and of memory.
+ * Usable from C++.
+ *
+ * Every figure is the best of several short trials: what interrupts a trial makes it slower, never
+ * faster. The single-thread functions run on the calling thread, which the caller binds, and touch
+ * nothing else, so that a harness can repeat them between its rows. */
+#ifndef ATTN_ROOFLINE_H
+#define ATTN_ROOFLINE_H
+
+#include "bench/machine.h"
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct roofline_peak {
+    double gflops; /* 10^9 FLOP per second, 2 for a multiply-add */
+    double ghz;    /* effective clock, measured directly before and after, the larger */
+} roofline_peak;
+
+/* FMA peak of one ISA level, in about `milliseconds` (30 is enough; 0 for 30). */
+roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds);
+
+/* 10^9 exponentials per second from the first-level cache. */
+double roofline_exp(const attn_kernels *kernels, double milliseconds);
+
+/* GB/s (10^9 bytes) over `bytes` of buffer. Reading counts each byte once, copying counts what is
+ * read and what is written; lines that the hardware reads in order to write them are not counted. */
+double roofline_read(const attn_kernels *kernels, const float *buffer, int64_t bytes, double milliseconds);
+double roofline_copy(const attn_kernels *kernels, float *buffer, int64_t bytes, double milliseconds);
+
+enum { ROOFLINE_MEMORY = MACHINE_CACHE_LEVELS, ROOFLINE_LEVELS }; /* MACHINE_L1D.., memory */
+
+typedef struct roofline_bandwidth {
+    int64_t bytes; /* per thread; 0: this machine does not say how large the level is */
+    double read_gbs, copy_gbs;
+} roofline_bandwidth;
+
+#define ROOFLINE_MAX_ISA 8
+
+/* Limits of `threads` threads together, each bound to its own PU. */
+typedef struct roofline {
+    int threads;
+    int bound;                                 /* how many of them were bound, checked */
+    roofline_peak peak[ROOFLINE_MAX_ISA];      /* by index of attn_isa_name; 0 where it cannot run */
+    double exp_g[ROOFLINE_MAX_ISA];            /* 10^9 exponentials per second, likewise */
+    roofline_bandwidth level[ROOFLINE_LEVELS]; /* at the best ISA level */
+} roofline;
+
+/* Called before each figure with its name, as in "avx2 fma"; may be NULL. */
+typedef void (*roofline_progress)(void *context, const char *name);
+
+/* Measures everything on `threads` threads, about `milliseconds` a figure. The calling thread is
+ * one of them and gets its affinity back. */
+attn_status roofline_measure(const machine *m, int threads, double milliseconds, roofline *result,
+                             roofline_progress progress, void *context, attn_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
