@@ -1,0 +1,167 @@
+/* Which pairs are attended: as intervals where a term gives one, and as bits for a tile's mask. */
+#include "attention/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+attn_view attn_view_static(const attn_plan *plan, int64_t head) {
+    const attn_problem *problem = &plan->problem;
+    const bool top_left = problem->pattern.terms & ATTN_CAUSAL_TOP_LEFT;
+    return (attn_view){
+        .plan = plan,
+        .head = head,
+        .keys = problem->keys,
+        .offset = top_left ? 0 : problem->keys - problem->queries,
+    };
+}
+
+attn_view attn_view_of(const attn_plan *plan, const attn_tensors *t, int64_t batch, int64_t head) {
+    attn_view view = attn_view_static(plan, head);
+    if (t->kv_lens)
+        view.keys = t->kv_lens[batch];
+    if (t->q_offsets)
+        view.offset = t->q_offsets[batch];
+    if (t->segments)
+        view.segments = t->segments + batch * plan->problem.keys;
+    if (t->mask) {
+        view.mask = t->mask + batch * t->mask_strides[0] + head * t->mask_strides[1];
+        view.mask_query_stride = t->mask_strides[2];
+        view.mask_key_stride = t->mask_strides[3];
+    }
+    if (t->bias) {
+        view.bias = t->bias + batch * t->bias_strides[0] + head * t->bias_strides[1];
+        view.bias_query_stride = t->bias_strides[2];
+        view.bias_key_stride = t->bias_strides[3];
+    }
+    return view;
+}
+
+attn_interval attn_restriction(const attn_view *view, int64_t i) {
+    const attn_pattern *pattern = &view->plan->problem.pattern;
+    const int64_t p = i + view->offset;
+    attn_interval left = {0, view->keys};
+    if (pattern->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT)) {
+        int64_t last = view->keys;
+        if (pattern->terms & ATTN_CAUSAL)
+            last = attn_min(last, p + 1);
+        if (pattern->terms & ATTN_CAUSAL_TOP_LEFT) /* j <= i, wherever the query stands */
+            last = attn_min(last, i + 1);
+        if (pattern->terms & ATTN_PREFIX)
+            last = attn_max(last, pattern->prefix);
+        left.last = attn_min(view->keys, last);
+    }
+    if (pattern->terms & ATTN_CHUNK) {
+        const int64_t chunk = attn_floor_div(p, pattern->chunk);
+        left.first = attn_max(left.first, chunk * pattern->chunk);
+        left.last = attn_min(left.last, (chunk + 1) * pattern->chunk);
+    }
+    return left;
+}
+
+bool attn_has_selection(const attn_pattern *pattern) {
+    return pattern->terms & (ATTN_WINDOW | ATTN_SINK | ATTN_GLOBAL | ATTN_STRIDE | ATTN_RANDOM | ATTN_BLOCKS);
+}
+
+int attn_selected(const attn_view *view, int64_t i, attn_interval within, attn_interval *selected) {
+    const attn_pattern *pattern = &view->plan->problem.pattern;
+    const int64_t p = i + view->offset;
+    int count = 0;
+    if (pattern->terms & ATTN_WINDOW) {
+        attn_interval *window = &selected[count++];
+        *window = within;
+        if (pattern->window_left != ATTN_WINDOW_INF)
+            window->first = attn_max(within.first, p - pattern->window_left);
+        if (pattern->window_right != ATTN_WINDOW_INF)
+            window->last = attn_min(within.last, p + pattern->window_right + 1);
+    }
+    if (pattern->terms & ATTN_SINK)
+        selected[count++] = (attn_interval){within.first, attn_min(within.last, pattern->sink)};
+    if (pattern->terms & ATTN_GLOBAL)
+        selected[count++] = p >= 0 && p < pattern->global
+                                ? within
+                                : (attn_interval){within.first, attn_min(within.last, pattern->global)};
+    return count;
+}
+
+/* Sets bits [from, to) of bits[]. */
+static void set_bits(uint64_t *bits, int64_t from, int64_t to) {
+    while (from < to) {
+        const int64_t in_word = attn_min(64 - from % 64, to - from);
+        const uint64_t ones = in_word == 64 ? ~(uint64_t)0 : (((uint64_t)1 << in_word) - 1) << (from % 64);
+        bits[from / 64] |= ones;
+        from += in_word;
+    }
+}
+
+/* Sets the bits of keys in `selected`, of those in `within`, for bits that start at key `first`. */
+static void set_interval(uint64_t *bits, int64_t first, attn_interval within, attn_interval selected) {
+    set_bits(bits, attn_max(within.first, selected.first) - first,
+             attn_min(within.last, selected.last) - first);
+}
+
+static void set_blocks(uint64_t *bits, int64_t first, attn_interval within, const attn_blocks *blocks,
+                       int64_t head, int64_t i) {
+    int64_t count;
+    const int64_t *row = attn_blocks_row(blocks, head, i, &count);
+    int64_t low = 0, high = count; /* the first selected block that reaches into `within` */
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if ((row[middle] + 1) * blocks->size <= within.first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < count && row[low] * blocks->size < within.last; low++)
+        set_interval(bits, first, within,
+                     (attn_interval){row[low] * blocks->size, (row[low] + 1) * blocks->size});
+}
+
+void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
+    const attn_pattern *pattern = &view->plan->problem.pattern;
+    attn_interval within = attn_restriction(view, i);
+    within.first = attn_max(within.first, first);
+    within.last = attn_min(within.last, first + count);
+    memset(bits, 0, (size_t)attn_ceil_div(count, 64) * sizeof *bits);
+    if (within.first >= within.last)
+        return;
+    if (!attn_has_selection(pattern)) {
+        set_interval(bits, first, within, within);
+        return;
+    }
+    attn_interval selected[ATTN_MAX_SELECTED];
+    const int terms = attn_selected(view, i, within, selected);
+    for (int t = 0; t < terms; t++)
+        set_interval(bits, first, within, selected[t]);
+    if (pattern->terms & ATTN_STRIDE) {
+        const int64_t p = i + view->offset, stride = pattern->stride;
+        int64_t j = within.first + (p - within.first) % stride; /* congruent to p, near within.first */
+        if (j < within.first)
+            j += stride;
+        for (; j < within.last; j += stride)
+            bits[(j - first) / 64] |= (uint64_t)1 << ((j - first) % 64);
+    }
+    if (pattern->terms & ATTN_RANDOM)
+        set_blocks(bits, first, within, &view->plan->random, view->head, i);
+    if (pattern->terms & ATTN_BLOCKS)
+        set_blocks(bits, first, within, &view->plan->blocks, view->head, i);
+}
+
+void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
+    attn_row_bits_pattern(view, i, first, count, bits);
+    const int64_t p = i + view->offset;
+    /* A query that stands outside the keys belongs to no segment. */
+    const bool no_segment = view->segments && (p < 0 || p >= view->plan->problem.keys);
+    for (int64_t word = 0; word < attn_ceil_div(count, 64); word++) {
+        uint64_t kept = bits[word];
+        for (uint64_t left = kept; left; left &= left - 1) {
+            const int bit = __builtin_ctzll(left);
+            const int64_t j = first + word * 64 + bit;
+            if (no_segment || (view->segments && view->segments[j] != view->segments[p]) ||
+                (view->mask && !view->mask[i * view->mask_query_stride + j * view->mask_key_stride]) ||
+                (view->bias &&
+                 view->bias[i * view->bias_query_stride + j * view->bias_key_stride] == -INFINITY))
+                kept &= ~((uint64_t)1 << bit);
+        }
+        bits[word] = kept;
+    }
+}

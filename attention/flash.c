@@ -1,0 +1,261 @@
+/* flash: one pass over the plan's runs for each query tile, online softmax, nothing n x n in memory.
+ *
+ * Keys and values are packed tile by tile when first visited, once per (batch, key/value head) and part, so
+ * query heads that share them pack them once, and keys that a pattern never visits are never read.
+ * Method: Dao, Fu, Ermon, Rudra, Ré, "FlashAttention", 2022, and Milakov, Gimelshein, "Online normalizer
+ * calculation for softmax", 2018; tiles stream through cache-sized steps as in BLIS-like matrix products. */
+#include "attention/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct flash_workspace {
+    float *packed_keys;         /* round_up(Nk, key_tile) x D */
+    float *packed_values;       /* panels of round_up(Nk, key_tile) rows */
+    uint8_t *packed;            /* by key tile: packed for the current (batch, key/value head) */
+    uint8_t *not_finite;        /* by key tile: its values hold NaN or Inf */
+    float *query;               /* A panels of one query tile */
+    float *acc;                 /* query_tile x round_up(Dv, nr) */
+    float *row_max, *row_sum;   /* query_tile */
+    float *scratch;             /* the kernel's */
+    uint64_t *mask;             /* query_tile x key_block / 64 words */
+    float *bias;                /* query_tile x key_block; only with a bias */
+    int64_t *run_scratch;       /* only when runs are made at execution */
+    attn_run *runs;             /* likewise */
+    int64_t value_panel_stride; /* floats from one panel of values to the next */
+    int64_t bytes;
+} flash_workspace;
+
+static flash_workspace cut_workspace(const attn_plan *plan, void *memory) {
+    const attn_problem *problem = &plan->problem;
+    const attn_kernels *kernels = plan->kernels;
+    const int64_t keys = plan->key_tiles * plan->key_tile;
+    const int64_t f32 = sizeof(float);
+    flash_workspace w = {.value_panel_stride = keys * kernels->nr};
+    char *cursor = memory;
+    w.packed_keys = attn_take(&cursor, keys * problem->head_dim * f32);
+    w.packed_values = attn_take(&cursor, keys * attn_round_up(problem->value_dim, kernels->nr) * f32);
+    w.packed = attn_take(&cursor, plan->key_tiles);
+    w.not_finite = attn_take(&cursor, plan->key_tiles);
+    w.query = attn_take(&cursor, plan->query_tile * problem->head_dim * f32);
+    w.acc = attn_take(&cursor, plan->query_tile * attn_round_up(problem->value_dim, kernels->nr) * f32);
+    w.row_max = attn_take(&cursor, plan->query_tile * f32);
+    w.row_sum = attn_take(&cursor, plan->query_tile * f32);
+    w.scratch = attn_take(&cursor, kernels->flash_scratch * f32);
+    w.mask = attn_take(&cursor, plan->query_tile * kernels->key_block / 8);
+    if (problem->inputs & ATTN_HAS_BIAS)
+        w.bias = attn_take(&cursor, plan->query_tile * kernels->key_block * f32);
+    if (!plan->runs) {
+        w.run_scratch = attn_take(&cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
+        w.runs = attn_take(&cursor, attn_runs_limit(plan) * (int64_t)sizeof(attn_run));
+    }
+    w.bytes = cursor - (char *)memory;
+    return w;
+}
+
+int64_t attn_flash_workspace(const attn_plan *plan) {
+    /* Cut from an address that only counts; NULL + n is no pointer in C, so a real one. */
+    static char origin;
+    return cut_workspace(plan, &origin).bytes;
+}
+
+/* One query tile on its way through its runs. */
+typedef struct flash_walk {
+    const attn_plan *plan;
+    const attn_tensors *tensors;
+    flash_workspace *w;
+    attn_view view;
+    int64_t batch, kv_head;
+    int64_t row, rows;
+    float slope;
+} flash_walk;
+
+static void pack_tile(const flash_walk *walk, int64_t tile) {
+    const attn_plan *plan = walk->plan;
+    const attn_problem *problem = &plan->problem;
+    const attn_kernels *kernels = plan->kernels;
+    flash_workspace *w = walk->w;
+    const int64_t first = tile * plan->key_tile;
+    const int64_t count = attn_min(plan->key_tile, walk->view.keys - first);
+    const attn_tensor *k = &walk->tensors->k, *v = &walk->tensors->v;
+    kernels->pack_bt(w->packed_keys + first * problem->head_dim,
+                     attn_at(k, problem->dtype, walk->batch, walk->kv_head, first), problem->dtype,
+                     k->row_stride, count, problem->head_dim);
+    w->not_finite[tile] = kernels->pack_b(w->packed_values + first * kernels->nr, w->value_panel_stride,
+                                          attn_at(v, problem->dtype, walk->batch, walk->kv_head, first),
+                                          problem->dtype, v->row_stride, count, problem->value_dim, true);
+    w->packed[tile] = 1;
+}
+
+/* Makes the mask of keys [first, first + count); returns whether any pair is attended, and in *all whether
+ * every one is. */
+static bool make_mask(const flash_walk *walk, int64_t first, int64_t count, int64_t words, bool *all) {
+    bool some = false;
+    *all = true;
+    for (int64_t r = 0; r < walk->rows; r++) {
+        uint64_t *bits = walk->w->mask + r * words;
+        if (attn_view_has_data(&walk->view))
+            attn_row_bits_all(&walk->view, walk->row + r, first, count, bits);
+        else
+            attn_row_bits_pattern(&walk->view, walk->row + r, first, count, bits);
+        int64_t set = 0;
+        for (int64_t word = 0; word < words; word++)
+            set += __builtin_popcountll(bits[word]);
+        some |= set > 0;
+        *all &= set == count;
+    }
+    return some;
+}
+
+/* The bias of the block as rows with innermost stride 1: the caller's own where it has that, else a copy. */
+static const float *tile_bias(const flash_walk *walk, int64_t first, int64_t count, int64_t *stride) {
+    const attn_view *view = &walk->view;
+    const float *bias = view->bias + walk->row * view->bias_query_stride + first * view->bias_key_stride;
+    *stride = view->bias_query_stride;
+    if (view->bias_key_stride == 1)
+        return bias;
+    for (int64_t r = 0; r < walk->rows; r++)
+        for (int64_t k = 0; k < count; k++)
+            walk->w->bias[r * count + k] = bias[r * view->bias_query_stride + k * view->bias_key_stride];
+    *stride = count;
+    return walk->w->bias;
+}
+
+/* Key tiles [first, last), at most key_block keys, in one step of the kernel. */
+static void visit(const flash_walk *walk, int64_t first_tile, int64_t last_tile, bool partial) {
+    const attn_plan *plan = walk->plan;
+    const attn_problem *problem = &plan->problem;
+    const int64_t first = first_tile * plan->key_tile;
+    const int64_t count = attn_min(last_tile * plan->key_tile, walk->view.keys) - first;
+    const int64_t words = attn_ceil_div(count, 64);
+    flash_workspace *w = walk->w;
+    if (count <= 0) /* past kv_lens */
+        return;
+    bool all = true;
+    if ((partial || attn_view_has_data(&walk->view)) && !make_mask(walk, first, count, words, &all))
+        return;
+    for (int64_t tile = first_tile; tile * plan->key_tile < first + count; tile++)
+        if (!w->packed[tile])
+            pack_tile(walk, tile);
+
+    attn_score_ops ops = {
+        .softcap = problem->softcap,
+        .slope = walk->slope,
+        .distance = walk->row + walk->view.offset - first,
+        .mask = all ? NULL : w->mask,
+        .mask_words = words,
+    };
+    if (walk->view.bias)
+        ops.bias = tile_bias(walk, first, count, &ops.bias_stride);
+    const bool plain = !ops.mask && !ops.bias && ops.softcap == 0 && ops.slope == 0;
+    plan->kernels->flash_tile(&(attn_flash_tile){
+        .rows = walk->rows,
+        .keys = count,
+        .head_dim = problem->head_dim,
+        .value_dim = problem->value_dim,
+        .query = w->query,
+        .key = w->packed_keys + first * problem->head_dim,
+        .value = w->packed_values + first * plan->kernels->nr,
+        .value_panel_stride = w->value_panel_stride,
+        .ops = plain ? NULL : &ops,
+        .row_max = w->row_max,
+        .row_sum = w->row_sum,
+        .acc = w->acc,
+        .scratch = w->scratch,
+    });
+}
+
+/* Joins the runs' tiles into steps of up to key_block keys: neighbours go together, and a step is masked when
+ * any of its tiles is partial. */
+static void walk_runs(const flash_walk *walk, const attn_run *runs, int64_t count) {
+    const int64_t most = walk->plan->kernels->key_block / walk->plan->key_tile;
+    int64_t first = 0, last = 0; /* the step that is being gathered */
+    bool partial = false;
+    for (int64_t k = 0; k < count; k++) {
+        for (int64_t tile = runs[k].first; tile < runs[k].last;) {
+            if (tile != last || last - first == most) {
+                if (first < last)
+                    visit(walk, first, last, partial);
+                first = last = tile;
+                partial = false;
+            }
+            const int64_t take = attn_min(most - (last - first), runs[k].last - tile);
+            last += take;
+            tile += take;
+            partial |= runs[k].kind == ATTN_TILE_PARTIAL;
+        }
+    }
+    if (first < last)
+        visit(walk, first, last, partial);
+}
+
+static void start_rows(const flash_walk *walk) {
+    const attn_plan *plan = walk->plan;
+    const attn_problem *problem = &plan->problem;
+    flash_workspace *w = walk->w;
+    const float sink = walk->tensors->sink_logits ? walk->tensors->sink_logits[walk->view.head] : -INFINITY;
+    for (int64_t r = 0; r < plan->query_tile; r++) {
+        w->row_max[r] = sink;
+        /* A sink logit is a first key without a value: exp(sink - sink) = 1. NaN stays NaN. */
+        w->row_sum[r] = sink == -INFINITY ? 0.0f : 1.0f + (sink - sink);
+    }
+    memset(w->acc, 0,
+           (size_t)(plan->query_tile * attn_round_up(problem->value_dim, plan->kernels->nr)) * sizeof(float));
+    plan->kernels->pack_a(
+        w->query, attn_at(&walk->tensors->q, problem->dtype, walk->batch, walk->view.head, walk->row),
+        problem->dtype, walk->tensors->q.row_stride, walk->rows, problem->head_dim, plan->scale);
+}
+
+static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t count) {
+    const attn_plan *plan = walk->plan;
+    const attn_problem *problem = &plan->problem;
+    const attn_tensors *t = walk->tensors;
+    const flash_workspace *w = walk->w;
+    if (problem->value_dim > 0)
+        plan->kernels->flash_finish(walk->rows, problem->value_dim, w->acc, w->row_sum,
+                                    t->out + walk->batch * t->out_batch_stride +
+                                        walk->view.head * t->out_head_stride + walk->row * t->out_row_stride,
+                                    t->out_row_stride);
+    if (t->lse) {
+        float *lse = t->lse + (walk->batch * problem->heads + walk->view.head) * problem->queries + walk->row;
+        for (int64_t r = 0; r < walk->rows; r++)
+            lse[r] = w->row_sum[r] == 0 ? -INFINITY : w->row_max[r] + (float)log((double)w->row_sum[r]);
+    }
+    for (int64_t k = 0; k < count; k++)
+        for (int64_t tile = runs[k].first; tile < runs[k].last; tile++)
+            if (w->packed[tile] && w->not_finite[tile])
+                attn_repair_values(&walk->view, t, walk->batch, walk->row, walk->rows, tile * plan->key_tile,
+                                   attn_min((tile + 1) * plan->key_tile, walk->view.keys));
+}
+
+void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
+                int64_t last) {
+    const attn_problem *problem = &plan->problem;
+    const int64_t group = problem->heads / problem->kv_heads;
+    flash_workspace w = cut_workspace(plan, workspace);
+    int64_t packed_for = -1; /* which (batch, key/value head) the packed keys belong to */
+    for (int64_t unit = first; unit < last; unit++) {
+        const int64_t tile = unit % plan->query_tiles, head = unit / plan->query_tiles % problem->heads;
+        const int64_t batch = unit / plan->query_tiles / problem->heads;
+        flash_walk walk = {
+            .plan = plan,
+            .tensors = tensors,
+            .w = &w,
+            .view = attn_view_of(plan, tensors, batch, head),
+            .batch = batch,
+            .kv_head = head / group,
+            .row = tile * plan->query_tile,
+            .rows = attn_min(plan->query_tile, problem->queries - tile * plan->query_tile),
+            .slope = tensors->alibi_slopes ? tensors->alibi_slopes[head] : 0,
+        };
+        if (packed_for != batch * problem->kv_heads + walk.kv_head) {
+            memset(w.packed, 0, (size_t)plan->key_tiles);
+            packed_for = batch * problem->kv_heads + walk.kv_head;
+        }
+        int64_t count;
+        const attn_run *runs = attn_plan_tile_runs(plan, &walk.view, tile, w.run_scratch, w.runs, &count);
+        start_rows(&walk);
+        walk_runs(&walk, runs, count);
+        finish_rows(&walk, runs, count);
+    }
+}

@@ -1,0 +1,178 @@
+/* What the files of attention/ share. */
+#ifndef ATTN_INTERNAL_H
+#define ATTN_INTERNAL_H
+
+#include "attention/plan.h"
+#include "dispatch/dispatch.h"
+
+#define ATTN_ALIGN_BYTES 64
+#define ATTN_MAX_THREADS 1024
+
+static inline int64_t attn_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t attn_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+static inline int64_t attn_ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b > 0);
+}
+/* Rounds towards minus infinity; b > 0. */
+static inline int64_t attn_floor_div(int64_t a, int64_t b) {
+    return a / b - (a % b < 0);
+}
+static inline int64_t attn_round_up(int64_t a, int64_t b) {
+    return attn_ceil_div(a, b) * b;
+}
+
+/* ---- problem.c ---- */
+
+/* ATTN_OK if the problem makes sense; otherwise says which argument is wrong. */
+attn_status attn_problem_check(const attn_problem *problem, attn_error *error);
+/* The tensors that the problem needs are there, and lengths lie within their limits. */
+attn_status attn_tensors_check(const attn_problem *problem, const attn_tensors *tensors, attn_error *error);
+/* The scale in force: the given one or 1/sqrt(D). */
+float attn_problem_scale(const attn_problem *problem);
+size_t attn_dtype_bytes(attn_dtype dtype);
+
+/* ---- blocks.c: selections by blocks of queries and keys (random, blocks) ---- */
+
+/* For each head map and block of queries, the selected blocks of keys in ascending order. */
+typedef struct attn_blocks {
+    int64_t size;  /* B */
+    int64_t heads; /* 1: the same map for every head */
+    int64_t query_blocks, key_blocks;
+    int64_t *start; /* heads * query_blocks + 1 offsets into `index` */
+    int64_t *index;
+} attn_blocks;
+
+attn_status attn_blocks_random(attn_blocks *blocks, const attn_problem *problem, attn_error *error);
+attn_status attn_blocks_map(attn_blocks *blocks, const attn_problem *problem, attn_error *error);
+void attn_blocks_free(attn_blocks *blocks);
+/* The selected key blocks of query i: *count of them, ascending. */
+const int64_t *attn_blocks_row(const attn_blocks *blocks, int64_t head, int64_t i, int64_t *count);
+
+/* ---- attended.c: which pairs are attended ---- */
+
+/* All that decides which pairs of one (batch, head) are attended. */
+typedef struct attn_view {
+    const attn_plan *plan;
+    int64_t head;   /* for maps that differ by head */
+    int64_t keys;   /* keys below this exist (kv_lens) */
+    int64_t offset; /* query i stands at position i + offset */
+    /* What depends on data; NULL where the problem has none. */
+    const int64_t *segments;
+    const uint8_t *mask;
+    int64_t mask_query_stride, mask_key_stride;
+    const float *bias;
+    int64_t bias_query_stride, bias_key_stride;
+} attn_view;
+
+/* The view of the pattern alone, with the offset that the shapes give. */
+attn_view attn_view_static(const attn_plan *plan, int64_t head);
+attn_view attn_view_of(const attn_plan *plan, const attn_tensors *tensors, int64_t batch, int64_t head);
+static inline bool attn_view_has_data(const attn_view *view) {
+    return view->segments || view->mask || view->bias;
+}
+
+/* Keys [first, last). */
+typedef struct attn_interval {
+    int64_t first, last;
+} attn_interval;
+
+/* Keys that the restrictions leave to query i: always one interval (empty: first >= last). */
+attn_interval attn_restriction(const attn_view *view, int64_t i);
+/* Keys that the selections given by one interval each (window, sink, global) select for query i, clipped
+ * to `within`; returns how many, at most ATTN_MAX_SELECTED. Empty ones are kept, so that the k-th entry is
+ * the same term for every row. */
+#define ATTN_MAX_SELECTED 4
+int attn_selected(const attn_view *view, int64_t i, attn_interval within, attn_interval *selected);
+bool attn_has_selection(const attn_pattern *pattern);
+
+/* Bit k of bits[] (ceil(count/64) words, bits past count clear) tells whether query i attends key first + k.
+ * `_pattern` by the pattern and kv_lens alone, `_all` with segments, mask and bias too. */
+void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
+void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
+
+/* ---- runs.c: tiles ---- */
+
+/* Key tiles [first, last) of one kind, for one tile of queries. */
+typedef struct attn_run {
+    int64_t first, last;
+    attn_tile_kind kind;
+} attn_run;
+
+/* The runs of visited tiles (full or partial; neighbours differ in kind or are apart), ascending, for the
+ * queries of tile `query_tile`, by the pattern. `runs` holds attn_runs_limit(plan) entries. */
+int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs);
+int64_t attn_runs_limit(const attn_plan *plan);
+/* int64_t elements of scratch that attn_runs needs. */
+int64_t attn_runs_scratch(const attn_plan *plan);
+
+/* Attended pairs of the view's pattern, exactly. */
+int64_t attn_count_pairs(const attn_view *view, int64_t *scratch);
+
+/* ---- plan.c ---- */
+
+struct attn_plan {
+    attn_problem problem; /* block_map is NULL here: see `blocks` */
+    const attn_kernels *kernels;
+    attn_algorithm algorithm;
+    float scale;
+    int64_t query_tile, key_tile; /* rows and keys of a tile */
+    int64_t query_tiles, key_tiles;
+    int64_t heads_distinct; /* 1, or H when a block map differs by head */
+    attn_blocks random, blocks;
+
+    /* Runs of each (distinct head, query tile) when the offset is known now; else NULL. */
+    attn_run *runs;
+    int64_t *run_start; /* heads_distinct * query_tiles + 1 */
+    /* Cost of the query tiles before each one, heads_distinct * (query_tiles + 1). */
+    int64_t *cost_before;
+    attn_info info;
+};
+
+/* Runs of a query tile: stored ones, or computed into `runs` with `scratch` for a view whose offset came at
+ * execution. */
+const attn_run *attn_plan_tile_runs(const attn_plan *plan, const attn_view *view, int64_t query_tile,
+                                    int64_t *scratch, attn_run *runs, int64_t *count);
+
+/* A unit of work is one query tile of one (batch, head), numbered in that order. Part `part` of `parts` is
+ * units [*first, *last). */
+void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, int64_t *last);
+
+/* ---- repair.c: values that are not finite ---- */
+
+/* Packed values hold zero where V is NaN or Inf, so that masked pairs (weight 0) contribute nothing. This
+ * adds each such value of keys [first, last) to the output rows [row, row + rows) that attend it: NaN gives
+ * NaN, Inf gives Inf or NaN. `bits` holds one word. */
+void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
+                        int64_t rows, int64_t first, int64_t last);
+
+/* ---- algorithms ---- */
+
+/* Sizes in bytes of one call's workspace. */
+int64_t attn_naive_workspace(const attn_plan *plan);
+int64_t attn_flash_workspace(const attn_plan *plan);
+/* Execute units [first, last). */
+void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
+                int64_t last);
+void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
+                int64_t last);
+
+/* Address of row 0 of a (batch, head) of a stored tensor, and of a row. */
+static inline const void *attn_at(const attn_tensor *tensor, attn_dtype dtype, int64_t batch, int64_t head,
+                                  int64_t row) {
+    const int64_t element =
+        batch * tensor->batch_stride + head * tensor->head_stride + row * tensor->row_stride;
+    return (const char *)tensor->data + element * (int64_t)attn_dtype_bytes(dtype);
+}
+
+/* Takes `bytes` from the workspace at *cursor, aligned; used alike to size it (from NULL) and to cut it. */
+static inline void *attn_take(char **cursor, int64_t bytes) {
+    char *at = *cursor;
+    *cursor += attn_round_up(bytes, ATTN_ALIGN_BYTES);
+    return at;
+}
+
+#endif

@@ -1,0 +1,259 @@
+/* Problem + kernels + algorithm -> plan: made once, executed many times, never changed. */
+#include "attention/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys of a tile, the grain of skipping. 64 is one word of a mask row and two to four panels at every
+ * level; the engine joins neighbouring tiles into kernel calls of up to key_block keys, so a small tile costs
+ * dense work nothing, while a border of a window wastes at most this many keys. */
+#define KEY_TILE 64
+
+attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t query_tile,
+                                   int64_t key_tile) {
+    int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
+    attn_run *runs = malloc((size_t)attn_runs_limit(plan) * sizeof *runs);
+    attn_tile_kind kind = ATTN_TILE_ABSENT;
+    if (scratch && runs) {
+        const attn_view view = attn_view_static(plan, head);
+        const int64_t count = attn_runs(&view, query_tile, scratch, runs);
+        for (int64_t k = 0; k < count; k++)
+            if (runs[k].first <= key_tile && key_tile < runs[k].last)
+                kind = runs[k].kind;
+    }
+    free(scratch);
+    free(runs);
+    return kind;
+}
+
+bool attn_plan_attended(const attn_plan *plan, int64_t head, int64_t query, int64_t key) {
+    const attn_view view = attn_view_static(plan, head);
+    uint64_t bit;
+    attn_row_bits_pattern(&view, query, key, 1, &bit);
+    return bit;
+}
+
+attn_info attn_plan_info(const attn_plan *plan) {
+    return plan->info;
+}
+
+void attn_plan_destroy(attn_plan *plan) {
+    if (!plan)
+        return;
+    attn_blocks_free(&plan->random);
+    attn_blocks_free(&plan->blocks);
+    free(plan->runs);
+    free(plan->run_start);
+    free(plan->cost_before);
+    free(plan);
+}
+
+const attn_run *attn_plan_tile_runs(const attn_plan *plan, const attn_view *view, int64_t query_tile,
+                                    int64_t *scratch, attn_run *runs, int64_t *count) {
+    if (plan->runs) {
+        const int64_t head = plan->heads_distinct == 1 ? 0 : view->head;
+        const int64_t *start = plan->run_start + head * plan->query_tiles + query_tile;
+        *count = start[1] - start[0];
+        return plan->runs + start[0];
+    }
+    *count = attn_runs(view, query_tile, scratch, runs);
+    return runs;
+}
+
+/* Cost of a query tile in units of a pair: its pairs, and a share for what each tile costs besides. */
+static int64_t tile_cost(const attn_plan *plan, int64_t pairs) {
+    return pairs + 16 * plan->query_tile;
+}
+
+/* Counts the tiles and pairs of one query tile's runs into `info`; returns the pairs. */
+static int64_t count_tile(const attn_plan *plan, int64_t query_tile, const attn_run *runs, int64_t count,
+                          attn_info *info) {
+    const int64_t rows = attn_min(plan->query_tile, plan->problem.queries - query_tile * plan->query_tile);
+    int64_t keys = 0, visited = 0;
+    for (int64_t k = 0; k < count; k++) {
+        keys += attn_min(runs[k].last * plan->key_tile, plan->problem.keys) - runs[k].first * plan->key_tile;
+        visited += runs[k].last - runs[k].first;
+        if (runs[k].kind == ATTN_TILE_FULL)
+            info->tiles_full += runs[k].last - runs[k].first;
+        else
+            info->tiles_partial += runs[k].last - runs[k].first;
+    }
+    info->tiles_absent += plan->key_tiles - visited;
+    info->pairs_executed += rows * keys;
+    return rows * keys;
+}
+
+/* Walks all query tiles once: runs (kept unless offsets come later), counts, costs. */
+static attn_status make_runs(attn_plan *plan, attn_error *error) {
+    const attn_problem *problem = &plan->problem;
+    const int64_t rows = plan->heads_distinct * plan->query_tiles;
+    const bool keep = !(problem->inputs & ATTN_HAS_Q_OFFSETS);
+    const int64_t repeat = problem->batch * (problem->heads / plan->heads_distinct);
+    const int64_t limit = attn_runs_limit(plan);
+    int64_t used = 0, capacity = 0;
+    attn_status status = ATTN_OK;
+    int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
+    attn_run *found = malloc((size_t)limit * sizeof *found);
+    plan->run_start = calloc((size_t)rows + 1, sizeof *plan->run_start);
+    plan->cost_before = calloc((size_t)(rows + plan->heads_distinct), sizeof *plan->cost_before);
+    if (!scratch || !found || !plan->run_start || !plan->cost_before)
+        goto no_memory;
+    for (int64_t head = 0; head < plan->heads_distinct; head++) {
+        const attn_view view = attn_view_static(plan, head);
+        int64_t *cost = plan->cost_before + head * (plan->query_tiles + 1);
+        plan->info.pairs_useful += attn_count_pairs(&view, scratch);
+        for (int64_t t = 0; t < plan->query_tiles; t++) {
+            const int64_t count = attn_runs(&view, t, scratch, found);
+            const int64_t pairs = count_tile(plan, t, found, count, &plan->info);
+            cost[t + 1] =
+                cost[t] +
+                tile_cost(plan, plan->algorithm == ATTN_FLASH ? pairs : plan->query_tile * problem->keys);
+            if (!keep)
+                continue;
+            if (used + count > capacity) {
+                capacity = 2 * capacity + count + 64;
+                attn_run *grown = realloc(plan->runs, (size_t)capacity * sizeof *grown);
+                if (!grown)
+                    goto no_memory;
+                plan->runs = grown;
+            }
+            memcpy(plan->runs + used, found, (size_t)count * sizeof *found);
+            used += count;
+            plan->run_start[head * plan->query_tiles + t + 1] = used;
+        }
+    }
+    if (keep && !plan->runs && !(plan->runs = malloc(sizeof *plan->runs))) /* no run at all */
+        goto no_memory;
+    attn_info *info = &plan->info;
+    info->pairs_dense = problem->batch * problem->heads * problem->queries * problem->keys;
+    info->pairs_useful *= repeat;
+    info->pairs_executed *= repeat;
+    info->tiles_full *= repeat;
+    info->tiles_partial *= repeat;
+    info->tiles_absent *= repeat;
+    goto done;
+no_memory:
+    status = attn_fail(error, ATTN_NO_MEMORY, "no memory for a plan of %lld query tiles", (long long)rows);
+done:
+    free(scratch);
+    free(found);
+    return status;
+}
+
+/* Options that an algorithm does not compute are refused by name. */
+static attn_status check_supported(const attn_plan *plan, attn_error *error) {
+    if (plan->algorithm == ATTN_FLASH && (plan->problem.pattern.terms & ATTN_TOPK))
+        return attn_fail(error, ATTN_UNSUPPORTED,
+                         "algorithm flash does not compute pattern term topk; use naive");
+    return ATTN_OK;
+}
+
+static attn_algorithm choose_algorithm(const attn_problem *problem, attn_algorithm asked) {
+    if (asked != ATTN_AUTO)
+        return asked;
+    return problem->pattern.terms & ATTN_TOPK ? ATTN_NAIVE : ATTN_FLASH;
+}
+
+static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_error *error) {
+    attn_problem *problem = &plan->problem;
+    attn_status status = attn_dispatch(options ? options->isa : NULL, &plan->kernels, error);
+    if (status != ATTN_OK)
+        return status;
+    const attn_algorithm asked = options ? options->algorithm : ATTN_AUTO;
+    if (!attn_algorithm_name(asked))
+        return attn_fail(error, ATTN_INVALID, "algorithm is %d, must be auto, naive or flash", (int)asked);
+    plan->algorithm = choose_algorithm(problem, asked);
+    if ((status = check_supported(plan, error)) != ATTN_OK)
+        return status;
+    plan->scale = attn_problem_scale(problem);
+    plan->query_tile = plan->kernels->query_tile;
+    plan->key_tile = KEY_TILE;
+    plan->query_tiles = attn_ceil_div(problem->queries, plan->query_tile);
+    plan->key_tiles = attn_ceil_div(problem->keys, plan->key_tile);
+    if ((problem->pattern.terms & ATTN_RANDOM) &&
+        (status = attn_blocks_random(&plan->random, problem, error)) != ATTN_OK)
+        return status;
+    if ((problem->pattern.terms & ATTN_BLOCKS) &&
+        (status = attn_blocks_map(&plan->blocks, problem, error)) != ATTN_OK)
+        return status;
+    problem->pattern.block_map = NULL; /* the caller's; from here on `blocks` is what counts */
+    plan->heads_distinct = plan->blocks.heads > 1 ? plan->blocks.heads : 1;
+    if ((status = make_runs(plan, error)) != ATTN_OK)
+        return status;
+    attn_info *info = &plan->info;
+    info->isa = plan->kernels->name;
+    info->algorithm = plan->algorithm;
+    info->query_tile = plan->query_tile;
+    info->key_tile = plan->key_tile;
+    if (plan->algorithm == ATTN_NAIVE) {
+        /* The textbook computes every pair and masks afterwards. */
+        info->tiles_partial += info->tiles_absent;
+        info->tiles_absent = 0;
+        info->pairs_executed = info->pairs_dense;
+        info->workspace_bytes = attn_naive_workspace(plan);
+    } else {
+        info->workspace_bytes = attn_flash_workspace(plan);
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_plan_create(const attn_problem *problem, const attn_options *options, attn_plan **plan,
+                             attn_error *error) {
+    if (!plan)
+        return attn_fail(error, ATTN_INVALID, "plan is NULL");
+    *plan = NULL;
+    if (!problem)
+        return attn_fail(error, ATTN_INVALID, "problem is NULL");
+    attn_status status = attn_problem_check(problem, error);
+    if (status != ATTN_OK)
+        return status;
+    attn_plan *made = calloc(1, sizeof *made);
+    if (!made)
+        return attn_fail(error, ATTN_NO_MEMORY, "no memory for a plan");
+    made->problem = *problem;
+    status = plan_fill(made, options, error);
+    if (status != ATTN_OK) {
+        attn_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return ATTN_OK;
+}
+
+/* Cost of all units before unit `u`. */
+static int64_t cost_before(const attn_plan *plan, int64_t unit) {
+    const int64_t tiles = plan->query_tiles, heads = plan->problem.heads;
+    const int64_t whole = unit / tiles, tile = unit % tiles; /* whole (batch, head)s, tiles in the next */
+    if (plan->heads_distinct == 1)
+        return whole * plan->cost_before[tiles] + plan->cost_before[tile];
+    int64_t before = 0, one_batch = 0;
+    for (int64_t head = 0; head < heads; head++) {
+        const int64_t *cost = plan->cost_before + head * (tiles + 1);
+        one_batch += cost[tiles];
+        if (head < whole % heads)
+            before += cost[tiles];
+        else if (head == whole % heads)
+            before += cost[tile];
+    }
+    return whole / heads * one_batch + before;
+}
+
+void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, int64_t *last) {
+    const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles;
+    int64_t bounds[2] = {0, 0};
+    for (int side = 0; side < 2 && units > 0; side++) {
+        /* The first unit that lies at or past the part's share of the cost. */
+        const double share = (double)(part + side) / parts * (double)cost_before(plan, units);
+        int64_t low = 0, high = units;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if ((double)cost_before(plan, middle) < share)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        bounds[side] = part + side == parts ? units : low;
+    }
+    *first = bounds[0];
+    *last = bounds[1];
+}

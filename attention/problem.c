@@ -1,0 +1,196 @@
+/* Checks a problem and the tensors that come with it, and says precisely what is wrong. */
+#include "attention/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *attn_version(void) {
+    return ATTN_VERSION;
+}
+
+const char *attn_dtype_name(attn_dtype dtype) {
+    switch (dtype) {
+    case ATTN_F32:
+        return "f32";
+    case ATTN_F16:
+        return "f16";
+    case ATTN_BF16:
+        return "bf16";
+    }
+    return NULL;
+}
+
+size_t attn_dtype_bytes(attn_dtype dtype) {
+    return dtype == ATTN_F32 ? 4 : 2;
+}
+
+const char *attn_algorithm_name(attn_algorithm algorithm) {
+    switch (algorithm) {
+    case ATTN_AUTO:
+        return "auto";
+    case ATTN_NAIVE:
+        return "naive";
+    case ATTN_FLASH:
+        return "flash";
+    }
+    return NULL;
+}
+
+void attn_problem_init(attn_problem *problem, int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries,
+                       int64_t keys, int64_t head_dim, int64_t value_dim) {
+    memset(problem, 0, sizeof *problem);
+    problem->batch = batch;
+    problem->heads = heads;
+    problem->kv_heads = kv_heads;
+    problem->queries = queries;
+    problem->keys = keys;
+    problem->head_dim = head_dim;
+    problem->value_dim = value_dim;
+    problem->scale = NAN;
+}
+
+float attn_problem_scale(const attn_problem *problem) {
+    return isnan(problem->scale) ? (float)(1.0 / sqrt((double)problem->head_dim)) : problem->scale;
+}
+
+void attn_tensors_init(attn_tensors *tensors, const attn_problem *p, const void *q, const void *k,
+                       const void *v, float *out) {
+    memset(tensors, 0, sizeof *tensors);
+    tensors->q = (attn_tensor){q, p->heads * p->queries * p->head_dim, p->queries * p->head_dim, p->head_dim};
+    tensors->k = (attn_tensor){k, p->kv_heads * p->keys * p->head_dim, p->keys * p->head_dim, p->head_dim};
+    tensors->v = (attn_tensor){v, p->kv_heads * p->keys * p->value_dim, p->keys * p->value_dim, p->value_dim};
+    tensors->out = out;
+    tensors->out_batch_stride = p->heads * p->queries * p->value_dim;
+    tensors->out_head_stride = p->queries * p->value_dim;
+    tensors->out_row_stride = p->value_dim;
+}
+
+static attn_status check_pattern(const attn_problem *problem, attn_error *error) {
+    const attn_pattern *pattern = &problem->pattern;
+    const uint32_t known = 2 * (uint32_t)ATTN_TOPK - 1;
+    const struct {
+        uint32_t term;
+        const char *name;
+        int64_t value, least;
+    } params[] = {
+        {ATTN_PREFIX, "prefix", pattern->prefix, 1},
+        {ATTN_CHUNK, "chunk", pattern->chunk, 1},
+        {ATTN_WINDOW, "window's left side", pattern->window_left, 0},
+        {ATTN_WINDOW, "window's right side", pattern->window_right, 0},
+        {ATTN_SINK, "sink", pattern->sink, 1},
+        {ATTN_GLOBAL, "global", pattern->global, 1},
+        {ATTN_STRIDE, "stride", pattern->stride, 1},
+        {ATTN_RANDOM, "random's number of blocks", pattern->random_count, 1},
+        {ATTN_RANDOM, "random's block size", pattern->random_block, 1},
+        {ATTN_BLOCKS, "blocks' block size", pattern->block_size, 1},
+        {ATTN_TOPK, "topk", pattern->topk, 1},
+    };
+    if (pattern->terms & ~known)
+        return attn_fail(error, ATTN_INVALID, "pattern has unknown terms 0x%x", pattern->terms & ~known);
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
+        if ((pattern->terms & params[i].term) && params[i].value < params[i].least)
+            return attn_fail(error, ATTN_INVALID, "pattern: %s is %lld, must be at least %lld",
+                             params[i].name, (long long)params[i].value, (long long)params[i].least);
+    if ((pattern->terms & ATTN_PREFIX) && !(pattern->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT)))
+        return attn_fail(error, ATTN_INVALID, "pattern: prefix=%lld needs causal or causal-top-left",
+                         (long long)pattern->prefix);
+    if (pattern->terms & ATTN_BLOCKS) {
+        if (!pattern->block_map)
+            return attn_fail(error, ATTN_INVALID, "pattern: blocks has no block map");
+        if (pattern->block_heads != 1 && pattern->block_heads != problem->heads)
+            return attn_fail(error, ATTN_INVALID,
+                             "pattern: blocks has %lld maps, must be 1 or the %lld query heads",
+                             (long long)pattern->block_heads, (long long)problem->heads);
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_problem_check(const attn_problem *p, attn_error *error) {
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } sizes[] = {
+        {"batch", p->batch, 0},         {"heads", p->heads, 1}, {"kv_heads", p->kv_heads, 1},
+        {"queries", p->queries, 0},     {"keys", p->keys, 0},   {"head_dim", p->head_dim, 1},
+        {"value_dim", p->value_dim, 0},
+    };
+    /* Far above any real size, and small enough that sums and roundings of sizes cannot overflow. */
+    const int64_t most = (int64_t)1 << 40;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < sizes[i].least || sizes[i].value > most)
+            return attn_fail(error, ATTN_INVALID, "%s is %lld, must be %lld to 2^40", sizes[i].name,
+                             (long long)sizes[i].value, (long long)sizes[i].least);
+    if (p->heads % p->kv_heads)
+        return attn_fail(error, ATTN_INVALID, "heads is %lld, must be a multiple of kv_heads, which is %lld",
+                         (long long)p->heads, (long long)p->kv_heads);
+    int64_t count;
+    if (__builtin_mul_overflow(p->batch, p->heads, &count) ||
+        __builtin_mul_overflow(count, attn_max(p->queries, 1), &count) ||
+        __builtin_mul_overflow(count, attn_max(p->keys, 1), &count) ||
+        __builtin_mul_overflow(count, 2 * (p->head_dim + p->value_dim), &count))
+        return attn_fail(error, ATTN_INVALID,
+                         "batch * heads * queries * keys * 2 (head_dim + value_dim) does not fit in 63 bits");
+    if (!attn_dtype_name(p->dtype))
+        return attn_fail(error, ATTN_INVALID, "dtype is %d, must be f32, f16 or bf16", (int)p->dtype);
+    if (isinf(p->scale))
+        return attn_fail(error, ATTN_INVALID, "scale is %g, must be finite", (double)p->scale);
+    if (!(p->softcap >= 0) || isinf(p->softcap))
+        return attn_fail(error, ATTN_INVALID, "softcap is %g, must be finite and above 0, or 0 for none",
+                         (double)p->softcap);
+    if (p->inputs & ~(2u * ATTN_HAS_SINK_LOGIT - 1))
+        return attn_fail(error, ATTN_INVALID, "inputs has unknown bits 0x%x", p->inputs);
+    return check_pattern(p, error);
+}
+
+attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, attn_error *error) {
+    if (!t)
+        return attn_fail(error, ATTN_INVALID, "tensors is NULL");
+    const bool any_rows = p->batch > 0 && p->queries > 0;
+    const struct {
+        const char *name;
+        const void *data;
+        bool needed;
+    } needed[] = {
+        {"q", t->q.data, any_rows && p->keys > 0},
+        {"k", t->k.data, any_rows && p->keys > 0},
+        {"v", t->v.data, any_rows && p->keys > 0 && p->value_dim > 0},
+        {"out", t->out, any_rows && p->value_dim > 0},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (needed[i].needed && !needed[i].data)
+            return attn_fail(error, ATTN_INVALID, "tensor %s is NULL", needed[i].name);
+    const struct {
+        const char *name;
+        const void *data;
+        uint32_t input;
+        bool empty;
+    } optional[] = {
+        {"kv_lens", t->kv_lens, ATTN_HAS_KV_LENS, p->batch == 0},
+        {"q_offsets", t->q_offsets, ATTN_HAS_Q_OFFSETS, p->batch == 0},
+        {"segments", t->segments, ATTN_HAS_SEGMENTS, p->batch == 0 || p->keys == 0},
+        {"mask", t->mask, ATTN_HAS_MASK, !any_rows || p->keys == 0},
+        {"bias", t->bias, ATTN_HAS_BIAS, !any_rows || p->keys == 0},
+        {"alibi_slopes", t->alibi_slopes, ATTN_HAS_ALIBI, false},
+        {"sink_logits", t->sink_logits, ATTN_HAS_SINK_LOGIT, false},
+    };
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        const bool planned = p->inputs & optional[i].input;
+        if (planned && !optional[i].data && !optional[i].empty)
+            return attn_fail(error, ATTN_INVALID, "%s is NULL, but the plan was made with it",
+                             optional[i].name);
+        if (!planned && optional[i].data)
+            return attn_fail(error, ATTN_INVALID, "%s is given, but the plan was made without it",
+                             optional[i].name);
+    }
+    /* A position past 2^62 on either side could overflow when it meets a window. */
+    const int64_t most = (int64_t)1 << 60;
+    for (int64_t b = 0; b < p->batch; b++) {
+        if (t->kv_lens && (t->kv_lens[b] < 0 || t->kv_lens[b] > p->keys))
+            return attn_fail(error, ATTN_INVALID, "kv_lens[%lld] is %lld, must be 0 to keys, which is %lld",
+                             (long long)b, (long long)t->kv_lens[b], (long long)p->keys);
+        if (t->q_offsets && (t->q_offsets[b] < -most || t->q_offsets[b] > most))
+            return attn_fail(error, ATTN_INVALID, "q_offsets[%lld] is %lld, must be -2^60 to 2^60",
+                             (long long)b, (long long)t->q_offsets[b]);
+    }
+    return ATTN_OK;
+}

@@ -1,0 +1,41 @@
+/* Values that are not finite.
+ *
+ * In a tile that is visited for some of its pairs, a masked pair has weight 0; 0 * NaN would carry the NaN
+ * of a value that nobody attends into the output. So NaN and Inf are packed as zero, and where a tile had
+ * any, they are added here to the rows that do attend them. It costs nothing when all values are finite. */
+#include "attention/internal.h"
+
+#include <math.h>
+
+static float load(const void *row, attn_dtype dtype, int64_t c) {
+    switch (dtype) {
+    case ATTN_F32:
+        break;
+    case ATTN_F16:
+        return attn_f16_to_f32(((const uint16_t *)row)[c]);
+    case ATTN_BF16:
+        return attn_bf16_to_f32(((const uint16_t *)row)[c]);
+    }
+    return ((const float *)row)[c];
+}
+
+void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
+                        int64_t rows, int64_t first, int64_t last) {
+    const attn_problem *problem = &view->plan->problem;
+    const int64_t kv_head = view->head / (problem->heads / problem->kv_heads);
+    for (int64_t j = first; j < last; j++) {
+        const void *value = attn_at(&tensors->v, problem->dtype, batch, kv_head, j);
+        for (int64_t c = 0; c < problem->value_dim; c++) {
+            const float v = load(value, problem->dtype, c);
+            if (isfinite(v))
+                continue;
+            for (int64_t i = row; i < row + rows; i++) {
+                uint64_t attended;
+                attn_row_bits_all(view, i, j, 1, &attended);
+                if (attended)
+                    tensors->out[batch * tensors->out_batch_stride + view->head * tensors->out_head_stride +
+                                 i * tensors->out_row_stride + c] += v;
+            }
+        }
+    }
+}

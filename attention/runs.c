@@ -1,0 +1,306 @@
+/* Tiles: for a tile of queries, the runs of key tiles that are full or partial.
+ *
+ * Every term gives, for the rows of the tile, a hull (keys that some row may attend through it) and a core
+ * (keys that every row attends through it). Tiles are classified between the ends of these intervals alone,
+ * so a tile row costs the number of its runs, not of its tiles. Where hulls and cores leave a short stretch
+ * open, its tiles are looked at exactly, by their bits: the counts of tiles are then exact too. */
+#include "attention/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A partial stretch of at most this many tiles is checked tile by tile. Borders of intervals need one or
+ * two; a longer stretch comes from `stride` or from global rows, where nearly all tiles are partial. */
+#define EXACT_TILES 4
+
+/* The terms that give one interval per row: when there is no selection, the restriction itself. */
+typedef struct term_bounds {
+    attn_interval hull, core;
+} term_bounds;
+
+/* int64_t elements of scratch: marks of the key blocks of each block selection, then the ends. */
+static int64_t ends_limit(const attn_plan *plan) {
+    /* Two ends each of hull and core of each term and of the restriction, each rounded down and up; two
+     * borders of each key block, rounded likewise; the first and the last tile. */
+    return 2 * 4 * (ATTN_MAX_SELECTED + 1) + 4 * (plan->random.key_blocks + plan->blocks.key_blocks) + 2;
+}
+
+int64_t attn_runs_scratch(const attn_plan *plan) {
+    return plan->random.key_blocks + plan->blocks.key_blocks + ends_limit(plan);
+}
+
+int64_t attn_runs_limit(const attn_plan *plan) {
+    /* Each stretch between two ends gives one run, or EXACT_TILES when looked at exactly. */
+    return attn_min(EXACT_TILES * ends_limit(plan), plan->key_tiles) + 1;
+}
+
+/* The key tiles' view of a query tile while its runs are made. */
+typedef struct tile_row {
+    const attn_view *view;
+    int64_t first_row, last_row;
+    term_bounds terms[ATTN_MAX_SELECTED];
+    int term_count;
+    term_bounds restriction;
+    bool by_stride;
+    /* For each block selection in use: how many of the tile's query blocks select each key block. */
+    const attn_blocks *blocks[2];
+    int64_t *marks[2];
+    int64_t query_blocks[2];
+    int block_count;
+} tile_row;
+
+static void widen(attn_interval *hull, attn_interval add) {
+    if (add.first >= add.last)
+        return;
+    if (hull->first >= hull->last) {
+        *hull = add;
+        return;
+    }
+    hull->first = attn_min(hull->first, add.first);
+    hull->last = attn_max(hull->last, add.last);
+}
+
+static void narrow(attn_interval *core, attn_interval by) {
+    core->first = attn_max(core->first, by.first);
+    core->last = attn_min(core->last, by.last);
+}
+
+static void bound_rows(tile_row *row) {
+    const attn_view *view = row->view;
+    const bool selection = attn_has_selection(&view->plan->problem.pattern);
+    for (int64_t i = row->first_row; i < row->last_row; i++) {
+        const attn_interval within = attn_restriction(view, i);
+        attn_interval selected[ATTN_MAX_SELECTED] = {within};
+        const int count = selection ? attn_selected(view, i, within, selected) : 1;
+        if (i == row->first_row) {
+            row->term_count = count;
+            row->restriction = (term_bounds){within, within};
+            for (int t = 0; t < count; t++)
+                row->terms[t] = (term_bounds){selected[t], selected[t]};
+            continue;
+        }
+        widen(&row->restriction.hull, within);
+        narrow(&row->restriction.core, within);
+        for (int t = 0; t < count; t++) {
+            widen(&row->terms[t].hull, selected[t]);
+            narrow(&row->terms[t].core, selected[t]);
+        }
+    }
+}
+
+static void mark_blocks(tile_row *row, const attn_blocks *blocks, int64_t *marks) {
+    const int64_t size = blocks->size;
+    const int64_t first = row->first_row / size, last = (row->last_row - 1) / size;
+    memset(marks, 0, (size_t)blocks->key_blocks * sizeof *marks);
+    for (int64_t a = first; a <= last; a++) {
+        int64_t count;
+        const int64_t *selected = attn_blocks_row(blocks, row->view->head, a * size, &count);
+        for (int64_t k = 0; k < count; k++)
+            marks[selected[k]]++;
+    }
+    row->blocks[row->block_count] = blocks;
+    row->marks[row->block_count] = marks;
+    row->query_blocks[row->block_count++] = last - first + 1;
+}
+
+static bool overlaps(attn_interval a, attn_interval b) {
+    return attn_max(a.first, b.first) < attn_min(a.last, b.last);
+}
+static bool contains(attn_interval outer, attn_interval inner) {
+    return outer.first <= inner.first && inner.last <= outer.last;
+}
+
+/* Kind of the keys of a stretch between two ends, by hulls and cores. */
+static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys) {
+    bool some = false;
+    if (!overlaps(row->restriction.hull, keys))
+        return ATTN_TILE_ABSENT;
+    for (int t = 0; t < row->term_count; t++) {
+        if (contains(row->terms[t].core, keys))
+            return ATTN_TILE_FULL;
+        some |= overlaps(row->terms[t].hull, keys);
+    }
+    const bool unrestricted = contains(row->restriction.core, keys);
+    if (row->by_stride) {
+        if (row->view->plan->problem.pattern.stride == 1 && unrestricted)
+            return ATTN_TILE_FULL;
+        some = true;
+    }
+    for (int s = 0; s < row->block_count; s++) {
+        const int64_t size = row->blocks[s]->size;
+        bool all = true;
+        for (int64_t c = keys.first / size; c <= (keys.last - 1) / size; c++) {
+            all &= row->marks[s][c] == row->query_blocks[s];
+            some |= row->marks[s][c] > 0;
+        }
+        if (all && unrestricted)
+            return ATTN_TILE_FULL;
+    }
+    return some ? ATTN_TILE_PARTIAL : ATTN_TILE_ABSENT;
+}
+
+/* Kind of one tile, looked at row by row. */
+static attn_tile_kind exact_kind(const tile_row *row, attn_interval keys) {
+    uint64_t bits[8]; /* key tiles have at most 512 keys */
+    const int64_t count = keys.last - keys.first;
+    bool all = true, some = false;
+    for (int64_t i = row->first_row; i < row->last_row; i++) {
+        attn_row_bits_pattern(row->view, i, keys.first, count, bits);
+        int64_t set = 0;
+        for (int64_t word = 0; word < attn_ceil_div(count, 64); word++)
+            set += __builtin_popcountll(bits[word]);
+        all &= set == count;
+        some |= set > 0;
+        if (some && !all)
+            return ATTN_TILE_PARTIAL;
+    }
+    return all ? ATTN_TILE_FULL : ATTN_TILE_ABSENT;
+}
+
+static void add_end(const attn_view *view, int64_t *ends, int64_t *count, int64_t key) {
+    const int64_t tile = view->plan->key_tile;
+    const int64_t clipped = attn_max(0, attn_min(key, view->keys));
+    ends[(*count)++] = clipped / tile;
+    ends[(*count)++] = attn_ceil_div(clipped, tile);
+}
+
+static void add_bounds(const attn_view *view, int64_t *ends, int64_t *count, const term_bounds *bounds) {
+    add_end(view, ends, count, bounds->hull.first);
+    add_end(view, ends, count, bounds->hull.last);
+    add_end(view, ends, count, bounds->core.first);
+    add_end(view, ends, count, bounds->core.last);
+}
+
+static int compare_int64(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t sorted_ends(const tile_row *row, int64_t *ends) {
+    const attn_view *view = row->view;
+    int64_t count = 0;
+    ends[count++] = 0;
+    ends[count++] = attn_ceil_div(view->keys, view->plan->key_tile);
+    add_bounds(view, ends, &count, &row->restriction);
+    for (int t = 0; t < row->term_count; t++)
+        add_bounds(view, ends, &count, &row->terms[t]);
+    for (int s = 0; s < row->block_count; s++)
+        for (int64_t c = 1; c < row->blocks[s]->key_blocks; c++)
+            if (row->marks[s][c] != row->marks[s][c - 1])
+                add_end(view, ends, &count, c * row->blocks[s]->size);
+    qsort(ends, (size_t)count, sizeof *ends, compare_int64);
+    int64_t unique = 1;
+    for (int64_t k = 1; k < count; k++)
+        if (ends[k] != ends[unique - 1])
+            ends[unique++] = ends[k];
+    return unique;
+}
+
+static void add_run(attn_run *runs, int64_t *count, int64_t first, int64_t last, attn_tile_kind kind) {
+    if (kind == ATTN_TILE_ABSENT)
+        return;
+    if (*count > 0 && runs[*count - 1].last == first && runs[*count - 1].kind == kind)
+        runs[*count - 1].last = last;
+    else
+        runs[(*count)++] = (attn_run){first, last, kind};
+}
+
+int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs) {
+    const attn_plan *plan = view->plan;
+    const attn_pattern *pattern = &plan->problem.pattern;
+    tile_row row = {
+        .view = view,
+        .first_row = query_tile * plan->query_tile,
+        .last_row = attn_min((query_tile + 1) * plan->query_tile, plan->problem.queries),
+        .by_stride = pattern->terms & ATTN_STRIDE,
+    };
+    if (view->keys == 0)
+        return 0;
+    bound_rows(&row);
+    if (pattern->terms & ATTN_RANDOM)
+        mark_blocks(&row, &plan->random, scratch);
+    if (pattern->terms & ATTN_BLOCKS)
+        mark_blocks(&row, &plan->blocks, scratch + plan->random.key_blocks);
+    int64_t *ends = scratch + plan->random.key_blocks + plan->blocks.key_blocks;
+    const int64_t end_count = sorted_ends(&row, ends);
+    int64_t count = 0;
+    for (int64_t k = 0; k + 1 < end_count; k++) {
+        const int64_t tile = plan->key_tile;
+        const attn_interval keys = {ends[k] * tile, attn_min(ends[k + 1] * tile, view->keys)};
+        const attn_tile_kind kind = stretch_kind(&row, keys);
+        if (kind != ATTN_TILE_PARTIAL || ends[k + 1] - ends[k] > EXACT_TILES) {
+            add_run(runs, &count, ends[k], ends[k + 1], kind);
+            continue;
+        }
+        for (int64_t t = ends[k]; t < ends[k + 1]; t++) {
+            const attn_interval one = {t * tile, attn_min((t + 1) * tile, view->keys)};
+            add_run(runs, &count, t, t + 1, exact_kind(&row, one));
+        }
+    }
+    return count;
+}
+
+/* ---- Exact counts ---- */
+
+static int compare_interval(const void *a, const void *b) {
+    return compare_int64(&((const attn_interval *)a)->first, &((const attn_interval *)b)->first);
+}
+
+/* How many j in [first, last) are congruent to p modulo stride. */
+static int64_t count_stride(int64_t first, int64_t last, int64_t p, int64_t stride) {
+    return first >= last ? 0 : attn_floor_div(last - 1 - p, stride) - attn_floor_div(first - 1 - p, stride);
+}
+
+static int64_t add_block_intervals(const attn_blocks *blocks, const attn_view *view, int64_t i,
+                                   attn_interval within, attn_interval *list) {
+    int64_t count, used = 0;
+    const int64_t *row = attn_blocks_row(blocks, view->head, i, &count);
+    for (int64_t k = 0; k < count; k++) {
+        list[used].first = attn_max(within.first, row[k] * blocks->size);
+        list[used].last = attn_min(within.last, (row[k] + 1) * blocks->size);
+        used += list[used].first < list[used].last;
+    }
+    return used;
+}
+
+static int64_t count_row(const attn_view *view, int64_t i, attn_interval *list) {
+    const attn_plan *plan = view->plan;
+    const attn_pattern *pattern = &plan->problem.pattern;
+    const attn_interval within = attn_restriction(view, i);
+    if (within.first >= within.last)
+        return 0;
+    if (!attn_has_selection(pattern))
+        return within.last - within.first;
+    const int terms = attn_selected(view, i, within, list);
+    int64_t used = 0;
+    for (int t = 0; t < terms; t++) /* drop the empty ones, which may lie anywhere */
+        if (list[t].first < list[t].last)
+            list[used++] = list[t];
+    if (pattern->terms & ATTN_RANDOM)
+        used += add_block_intervals(&plan->random, view, i, within, list + used);
+    if (pattern->terms & ATTN_BLOCKS)
+        used += add_block_intervals(&plan->blocks, view, i, within, list + used);
+    if (used > 1)
+        qsort(list, (size_t)used, sizeof *list, compare_interval);
+    const bool by_stride = pattern->terms & ATTN_STRIDE;
+    int64_t total = 0, reached = within.first;
+    for (int64_t k = 0; k < used; k++) {
+        if (by_stride)
+            total += count_stride(reached, list[k].first, i + view->offset, pattern->stride);
+        total += attn_max(0, list[k].last - attn_max(reached, list[k].first));
+        reached = attn_max(reached, list[k].last);
+    }
+    if (by_stride)
+        total += count_stride(reached, within.last, i + view->offset, pattern->stride);
+    return total;
+}
+
+int64_t attn_count_pairs(const attn_view *view, int64_t *scratch) {
+    const attn_pattern *pattern = &view->plan->problem.pattern;
+    int64_t total = 0;
+    for (int64_t i = 0; i < view->plan->problem.queries; i++) {
+        const int64_t attended = count_row(view, i, (attn_interval *)scratch);
+        total += pattern->terms & ATTN_TOPK ? attn_min(pattern->topk, attended) : attended;
+    }
+    return total;
+}
