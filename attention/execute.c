@@ -9,6 +9,20 @@ static attn_status check_arguments(const attn_plan *plan, const attn_tensors *te
     return attn_tensors_check(&plan->problem, tensors, error);
 }
 
+void attn_counts_add(attn_counts *total, const attn_counts *add) {
+    total->tiles_full += add->tiles_full;
+    total->tiles_partial += add->tiles_partial;
+    total->pairs_executed += add->pairs_executed;
+}
+
+void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts) {
+    if (!tensors->counts)
+        return;
+    __atomic_fetch_add(&tensors->counts->tiles_full, counts->tiles_full, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&tensors->counts->tiles_partial, counts->tiles_partial, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&tensors->counts->pairs_executed, counts->pairs_executed, __ATOMIC_RELAXED);
+}
+
 static void run_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int part,
                      int parts) {
     int64_t first, last;

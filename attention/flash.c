@@ -9,6 +9,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Most key tiles of one step of a kernel, whatever its key_block. */
+#define MOST_STEP_TILES 16
+
 typedef struct flash_workspace {
     float *packed_keys;         /* round_up(Nk, key_tile) x D */
     float *packed_values;       /* panels of round_up(Nk, key_tile) rows */
@@ -18,7 +21,7 @@ typedef struct flash_workspace {
     float *acc;                 /* query_tile x round_up(Dv, nr) */
     float *row_max, *row_sum;   /* query_tile */
     float *scratch;             /* the kernel's */
-    uint64_t *mask;             /* query_tile x key_block / 64 words */
+    uint64_t *mask;             /* query_tile x key_block / 64 words: a word for each tile of a step */
     float *bias;                /* query_tile x key_block; only with a bias */
     int64_t *run_scratch;       /* only when runs are made at execution */
     attn_run *runs;             /* likewise */
@@ -68,6 +71,7 @@ typedef struct flash_walk {
     int64_t batch, kv_head;
     int64_t row, rows;
     float slope;
+    attn_counts counts;
 } flash_walk;
 
 static void pack_tile(const flash_walk *walk, int64_t tile) {
@@ -87,24 +91,31 @@ static void pack_tile(const flash_walk *walk, int64_t tile) {
     w->packed[tile] = 1;
 }
 
-/* Makes the mask of keys [first, first + count); returns whether any pair is attended, and in *all whether
- * every one is. */
-static bool make_mask(const flash_walk *walk, int64_t first, int64_t count, int64_t words, bool *all) {
-    bool some = false;
-    *all = true;
+/* Key tiles that go through the kernel together: neighbours, at most key_block keys. */
+typedef struct flash_step {
+    int64_t first, last; /* tiles */
+    bool partial[MOST_STEP_TILES];
+    bool any_partial;
+} flash_step;
+
+/* Makes the mask column of one tile, word `column` of each row's mask_words, and tells its kind. */
+static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t column) {
+    const int64_t words = walk->plan->kernels->key_block / 64;
+    const int64_t first = tile * walk->plan->key_tile;
+    const int64_t count = attn_min(walk->plan->key_tile, walk->view.keys - first);
+    const uint64_t ones = count == 64 ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1;
+    const bool has_data = attn_view_has_data(&walk->view);
+    uint64_t some = 0, all = ones;
     for (int64_t r = 0; r < walk->rows; r++) {
-        uint64_t *bits = walk->w->mask + r * words;
-        if (attn_view_has_data(&walk->view))
+        uint64_t *bits = &walk->w->mask[r * words + column];
+        if (has_data)
             attn_row_bits_all(&walk->view, walk->row + r, first, count, bits);
         else
             attn_row_bits_pattern(&walk->view, walk->row + r, first, count, bits);
-        int64_t set = 0;
-        for (int64_t word = 0; word < words; word++)
-            set += __builtin_popcountll(bits[word]);
-        some |= set > 0;
-        *all &= set == count;
+        some |= *bits;
+        all &= *bits;
     }
-    return some;
+    return !some ? ATTN_TILE_ABSENT : all == ones ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
 }
 
 /* The bias of the block as rows with innermost stride 1: the caller's own where it has that, else a copy. */
@@ -121,28 +132,28 @@ static const float *tile_bias(const flash_walk *walk, int64_t first, int64_t cou
     return walk->w->bias;
 }
 
-/* Key tiles [first, last), at most key_block keys, in one step of the kernel. */
-static void visit(const flash_walk *walk, int64_t first_tile, int64_t last_tile, bool partial) {
+/* Takes the gathered tiles through the kernel and starts a new step. */
+static void take_step(flash_walk *walk, flash_step *step) {
     const attn_plan *plan = walk->plan;
     const attn_problem *problem = &plan->problem;
-    const int64_t first = first_tile * plan->key_tile;
-    const int64_t count = attn_min(last_tile * plan->key_tile, walk->view.keys) - first;
-    const int64_t words = attn_ceil_div(count, 64);
+    const int64_t words = plan->kernels->key_block / 64;
+    const int64_t first = step->first * plan->key_tile;
+    const int64_t count = attn_min(step->last * plan->key_tile, walk->view.keys) - first;
     flash_workspace *w = walk->w;
-    if (count <= 0) /* past kv_lens */
+    if (step->first == step->last)
         return;
-    bool all = true;
-    if ((partial || attn_view_has_data(&walk->view)) && !make_mask(walk, first, count, words, &all))
-        return;
-    for (int64_t tile = first_tile; tile * plan->key_tile < first + count; tile++)
+    for (int64_t tile = step->first; tile < step->last; tile++) {
         if (!w->packed[tile])
             pack_tile(walk, tile);
-
+        if (step->any_partial && !step->partial[tile - step->first])
+            for (int64_t r = 0; r < walk->rows; r++)
+                w->mask[r * words + tile - step->first] = ~(uint64_t)0;
+    }
     attn_score_ops ops = {
         .softcap = problem->softcap,
         .slope = walk->slope,
         .distance = walk->row + walk->view.offset - first,
-        .mask = all ? NULL : w->mask,
+        .mask = step->any_partial ? w->mask : NULL,
         .mask_words = words,
     };
     if (walk->view.bias)
@@ -163,30 +174,39 @@ static void visit(const flash_walk *walk, int64_t first_tile, int64_t last_tile,
         .acc = w->acc,
         .scratch = w->scratch,
     });
+    walk->counts.pairs_executed += walk->rows * count;
+    step->first = step->last;
+    step->any_partial = false;
 }
 
-/* Joins the runs' tiles into steps of up to key_block keys: neighbours go together, and a step is masked when
- * any of its tiles is partial. */
-static void walk_runs(const flash_walk *walk, const attn_run *runs, int64_t count) {
+/* Gathers the runs' tiles into steps. What depends on data is known only now: a tile that nobody attends is
+ * left out, one that all rows attend needs no mask. */
+static void walk_runs(flash_walk *walk, const attn_run *runs, int64_t count) {
     const int64_t most = walk->plan->kernels->key_block / walk->plan->key_tile;
-    int64_t first = 0, last = 0; /* the step that is being gathered */
-    bool partial = false;
+    const int64_t end = attn_ceil_div(walk->view.keys, walk->plan->key_tile); /* kv_lens end here */
+    const bool has_data = attn_view_has_data(&walk->view);
+    flash_step step = {0};
     for (int64_t k = 0; k < count; k++) {
-        for (int64_t tile = runs[k].first; tile < runs[k].last;) {
-            if (tile != last || last - first == most) {
-                if (first < last)
-                    visit(walk, first, last, partial);
-                first = last = tile;
-                partial = false;
+        for (int64_t tile = runs[k].first; tile < attn_min(runs[k].last, end); tile++) {
+            if (tile != step.last || step.last - step.first == most) {
+                take_step(walk, &step);
+                step.first = step.last = tile;
             }
-            const int64_t take = attn_min(most - (last - first), runs[k].last - tile);
-            last += take;
-            tile += take;
-            partial |= runs[k].kind == ATTN_TILE_PARTIAL;
+            attn_tile_kind kind = runs[k].kind;
+            if (kind == ATTN_TILE_PARTIAL || has_data)
+                kind = mask_tile(walk, tile, tile - step.first);
+            if (kind == ATTN_TILE_ABSENT)
+                continue; /* the next tile is no neighbour: a new step begins there */
+            if (kind == ATTN_TILE_FULL)
+                walk->counts.tiles_full++;
+            else
+                walk->counts.tiles_partial++;
+            step.partial[tile - step.first] = kind == ATTN_TILE_PARTIAL;
+            step.any_partial |= kind == ATTN_TILE_PARTIAL;
+            step.last++;
         }
     }
-    if (first < last)
-        visit(walk, first, last, partial);
+    take_step(walk, &step);
 }
 
 static void start_rows(const flash_walk *walk) {
@@ -233,6 +253,7 @@ void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *worksp
     const attn_problem *problem = &plan->problem;
     const int64_t group = problem->heads / problem->kv_heads;
     flash_workspace w = cut_workspace(plan, workspace);
+    attn_counts total = {0};
     int64_t packed_for = -1; /* which (batch, key/value head) the packed keys belong to */
     for (int64_t unit = first; unit < last; unit++) {
         const int64_t tile = unit % plan->query_tiles, head = unit / plan->query_tiles % problem->heads;
@@ -257,5 +278,7 @@ void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *worksp
         start_rows(&walk);
         walk_runs(&walk, runs, count);
         finish_rows(&walk, runs, count);
+        attn_counts_add(&total, &walk.counts);
     }
+    attn_counts_publish(tensors, &total);
 }

@@ -145,9 +145,15 @@ void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, 
 
 /* Packed values hold zero where V is NaN or Inf, so that masked pairs (weight 0) contribute nothing. This
  * adds each such value of keys [first, last) to the output rows [row, row + rows) that attend it: NaN gives
- * NaN, Inf gives Inf or NaN. `bits` holds one word. */
+ * NaN, Inf gives Inf or NaN. */
 void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
                         int64_t rows, int64_t first, int64_t last);
+
+/* ---- execute.c ---- */
+
+void attn_counts_add(attn_counts *total, const attn_counts *add);
+/* Adds what a part visited to tensors->counts, if there. */
+void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts);
 
 /* ---- algorithms ---- */
 

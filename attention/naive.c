@@ -156,13 +156,17 @@ static const float *row_bias(const naive_rows *n, int64_t i) {
     return n->w.bias;
 }
 
+static bool is_masked(const naive_rows *n) {
+    return n->plan->problem.pattern.terms || attn_view_has_data(&n->view);
+}
+
 static void stage_mask(const naive_rows *n) {
     const attn_problem *problem = &n->plan->problem;
     const attn_kernels *kernels = n->plan->kernels;
     const bool topk = problem->pattern.terms & ATTN_TOPK;
     const float *slopes = n->tensors->alibi_slopes;
     const float slope = slopes ? slopes[n->view.head] : 0;
-    const bool masked = problem->pattern.terms || attn_view_has_data(&n->view);
+    const bool masked = is_masked(n);
     const bool adjusted = problem->softcap > 0 || slope != 0 || n->view.bias;
     if (!masked && !adjusted)
         return;
@@ -273,6 +277,7 @@ void attn_naive_stage(const attn_plan *plan, const attn_tensors *tensors, void *
 void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
                 int64_t last) {
     const int64_t tiles = plan->query_tiles, heads = plan->problem.heads;
+    attn_counts total = {0};
     for (int64_t unit = first; unit < last;) {
         /* All of the part's units that belong to one (batch, head) go through the stages together. */
         const int64_t whole = unit / tiles, end = attn_min(last, (whole + 1) * tiles);
@@ -282,6 +287,10 @@ void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *worksp
             rows_of(plan, tensors, workspace, whole / heads, whole % heads, row, row_end - row);
         for (int stage = 0; stage < ATTN_STAGE_COUNT; stage++)
             stages[stage](&n);
+        total.pairs_executed += n.rows * n.view.keys;
+        *(is_masked(&n) ? &total.tiles_partial : &total.tiles_full) +=
+            (end - unit) * attn_ceil_div(n.view.keys, plan->key_tile);
         unit = end;
     }
+    attn_counts_publish(tensors, &total);
 }

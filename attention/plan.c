@@ -186,9 +186,11 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
     info->query_tile = plan->query_tile;
     info->key_tile = plan->key_tile;
     if (plan->algorithm == ATTN_NAIVE) {
-        /* The textbook computes every pair and masks afterwards. */
-        info->tiles_partial += info->tiles_absent;
-        info->tiles_absent = 0;
+        /* The textbook computes every pair and looks at every mask afterwards. */
+        if (problem->pattern.terms) {
+            info->tiles_partial += info->tiles_full + info->tiles_absent;
+            info->tiles_full = info->tiles_absent = 0;
+        }
         info->pairs_executed = info->pairs_dense;
         info->workspace_bytes = attn_naive_workspace(plan);
     } else {

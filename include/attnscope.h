@@ -243,6 +243,12 @@ typedef struct attn_tensor {
     int64_t batch_stride, head_stride, row_stride;
 } attn_tensor;
 
+/* What an execution really visited, counted tile by tile as the kernels were called. Without data that
+ * masks (lengths, segments, masks, bias) it equals the plan's tiles_full, tiles_partial, pairs_executed. */
+typedef struct attn_counts {
+    int64_t tiles_full, tiles_partial, pairs_executed;
+} attn_counts;
+
 typedef struct attn_tensors {
     attn_tensor q; /* B, H,   Nq, D  in the problem's dtype */
     attn_tensor k; /* B, Hkv, Nk, D */
@@ -263,6 +269,8 @@ typedef struct attn_tensors {
     int64_t bias_strides[4];
     const float *alibi_slopes; /* H */
     const float *sink_logits;  /* H; -inf for none */
+
+    attn_counts *counts; /* NULL, or added to (atomically: parts may share it) */
 } attn_tensors;
 
 /* For tensors without gaps in (batch, head, row, dimension) order: sets data and strides of q, k, v
