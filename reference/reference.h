@@ -10,7 +10,7 @@
 #include "attnscope.h"
 
 /* Is key j attended by query i of batch b, head h? Pattern (without topk), kv_lens, q_offsets,
- * segments, mask, and a bias of -inf, exactly as attnscope.h states. */
+ * segments, mask, and a bias of -inf, exactly as attnscope.h states. Aborts when memory runs out. */
 bool ref_attended(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h, int64_t i,
                   int64_t j);
 
@@ -26,17 +26,24 @@ typedef struct ref_result {
 /* Computes the problem. `tensors->out` is not touched. Returns false when memory runs out. */
 bool ref_attention(const attn_problem *problem, const attn_tensors *tensors, const ref_result *result);
 
-/* Number of attended pairs by the pattern alone, counted one by one over batches and heads. */
+/* Number of attended pairs by the pattern alone (topk included), counted one by one over batches and
+ * heads; -1 when memory runs out. */
 int64_t ref_count_pairs(const attn_problem *problem);
 
-/* Outcome of comparing `count` floats with the reference, element by element. Non-finite references
- * must be met in kind: NaN by NaN, +-Inf by the same Inf or NaN (the semantics allow either). NaN
- * or Inf against a finite reference always fails. An expected exact zero (tolerance 0) must be 0. */
+/* Errors that all lean one way hide below a bound: a comparison of at least so many elements fails
+ * when the mean of error / tolerance passes the limit. */
+#define REF_BIAS_COUNT 64
+#define REF_BIAS_LIMIT 0.25
+
+/* Outcome of comparing `count` floats with the reference, element by element. What is not finite
+ * must be met in kind: NaN by NaN; +-Inf by the same Inf or, unless its tolerance is 0, by NaN (the
+ * semantics allow either). NaN or Inf against a finite reference always fails, whatever the
+ * tolerance. Tolerance 0 asks for the very number (-0 is 0): masked entries, empty rows. */
 typedef struct ref_comparison {
-    bool ok;
+    bool ok;       /* every element passes, and the errors do not lean (see above) */
     int64_t worst; /* index of the worst element, -1 if count is 0 */
     double used;   /* largest |error| / tolerance seen, infinity on a failure of kind */
-    double bias;   /* mean of error / tolerance over finite elements, in -1..1 */
+    double bias;   /* mean of error / tolerance over finite elements with a tolerance */
 } ref_comparison;
 
 ref_comparison ref_compare(const float *actual, const double *expected, const double *tolerance,
