@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Run attnscope's tests: install what is missing, then every suite.
+#
+#   scripts/test.sh                      all suites
+#   scripts/test.sh gcc python           only these
+#   scripts/test.sh --without arm,asan   all but these
+#   scripts/test.sh --list               the suites, their time limits and what each does
+#
+# A failing suite does not stop the others. Each prints a line with its counts, the time it took and its
+# limit; logs are in build-logs/. The end names the skipped tests with their reasons and the failed ones
+# with their logs; the last line is "N passed, N failed, N skipped", single tests counted, not programs.
+# A suite that runs no test has failed. Build trees (build-test-*) are kept and reused.
+#
+# Exit: 0 none failed; 1 some failed; 2 usage, or something could not be installed.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+suites_def=$root/scripts/testrunner/suites.def
+
+usage_error() {
+    printf 'test.sh: %s\n' "$*" >&2
+    exit 2
+}
+
+all_suites() {
+    awk '!/^#/ && NF { print $1 }' "$suites_def"
+}
+
+# The set-up groups of a suite: the words between its name and its minutes.
+groups_of() {
+    awk -v suite="$1" '$1 == suite { for (i = 2; $i !~ /^[0-9]+$/; i++) print $i }' "$suites_def"
+}
+
+check_suite() {
+    all_suites | grep -qxF -- "$1" || usage_error "unknown suite: $1 ($(all_suites | paste -sd ' ' -))"
+}
+
+named="" without=""
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help)
+            sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
+            exit 0
+            ;;
+        --list)
+            sed -n '/^# suite  /,$p' "$suites_def" | sed 's/^# //'
+            exit 0
+            ;;
+        --without)
+            [ $# -ge 2 ] || usage_error "--without needs a suite ($(all_suites | paste -sd ' ' -))"
+            without+=" ${2//,/ }"
+            shift
+            ;;
+        --without=*)
+            without+=" ${1#*=}"
+            without=${without//,/ }
+            ;;
+        -*) usage_error "unknown option: $1 (--list, --without SUITE, --help)" ;;
+        *) named+=" $1" ;;
+    esac
+    shift
+done
+for suite in $named $without; do
+    check_suite "$suite"
+done
+
+chosen=()
+for suite in $(all_suites); do
+    case " ${named:-$(all_suites | paste -sd ' ' -)} " in *" $suite "*) ;; *) continue ;; esac
+    case " $without " in *" $suite "*) ;; *) chosen+=("$suite") ;; esac
+done
+[ ${#chosen[@]} -gt 0 ] || usage_error "no suite is left to run"
+
+groups=(python-dev)
+for suite in "${chosen[@]}"; do
+    # shellcheck disable=SC2207 # single words
+    groups+=($(groups_of "$suite"))
+done
+"$root/scripts/setup.sh" "${groups[@]}"
+# shellcheck source=scripts/setup.sh
+. "$root/scripts/setup.sh"
+MESON=$(find_meson 1.0.0 || echo meson)
+export MESON
+cd "$root"
+PYTHONPATH=$root/scripts PYTHONDONTWRITEBYTECODE=1 exec "$root/.venv/bin/python" -m testrunner "${chosen[@]}"

@@ -1,0 +1,182 @@
+"""Reads what test programs report, so that every single test is counted once.
+
+Meson's own JUnit file is not used: it leaves out a program that crashes after its last reported test,
+and the reason of a skip. Its JSON log holds each program's whole output, from which both follow.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test: where it ran, what became of it, and why when it was skipped or failed."""
+
+    name: str
+    status: str
+    reason: str = ""
+
+
+@dataclass
+class SuiteResult:
+    """What one suite did. `log` is the file to read when something failed."""
+
+    name: str
+    log: Path | None = None
+    seconds: float = 0.0
+    cases: list[Case] = field(default_factory=list)
+    possible: bool = True  # False: this machine cannot run the suite, and its one case says why
+
+    def count(self, status: str) -> int:
+        return sum(case.status == status for case in self.cases)
+
+    def finish(self) -> None:
+        """A suite that ran nothing, or skipped all it has, proves nothing: that is a failure."""
+        if self.possible and not self.count(PASSED) and not self.count(FAILED):
+            self.cases.append(Case(self.name, FAILED, "ran no test"))
+
+
+_TAP_LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*)$")
+_TAP_PLAN = re.compile(r"^1\.\.(\d+)\s*(?:#\s*(.*))?$")
+_TAP_DIRECTIVE = re.compile(r"(?:^|\s)#\s*(skip|todo)\S*\s*(.*)$", re.IGNORECASE)
+
+
+def parse_tap(program: str, text: str) -> list[Case]:
+    """Cases of one TAP stream; `program` starts each name.
+
+    A skip counts as one whether its line says "ok" or "not ok": cmocka 1.1.5 writes
+    "not ok 2 # SKIP name". Comment lines before a skip are taken as its reason when it gives none.
+    A plan that does not match what was reported is one more failed case.
+    """
+    cases: list[Case] = []
+    promised = None
+    comments: list[str] = []
+    for line in text.splitlines():
+        line = line.strip()
+        if plan := _TAP_PLAN.match(line):
+            promised = (promised or 0) + int(plan[1])
+            if plan[1] == "0":
+                cases.append(Case(program, SKIPPED, plan[2] or "no reason given"))
+            continue
+        if line.startswith("Bail out!"):
+            cases.append(Case(program, FAILED, line))
+            continue
+        found = _TAP_LINE.match(line)
+        if not found:
+            if line.startswith("#"):
+                comments.append(line.lstrip("# "))
+            continue
+        bad, number, title = found.groups()
+        directive = _TAP_DIRECTIVE.search(title)
+        reason = " ".join(comments)
+        comments = []
+        if not directive:
+            name = f"{program}: {title or number}"
+            cases.append(Case(name, FAILED, reason) if bad else Case(name, PASSED))
+            continue
+        before, after = title[: directive.start()].strip(), directive[2].strip()
+        if directive[1].lower() == "todo":
+            cases.append(
+                Case(f"{program}: {before or number}", SKIPPED, f"to do: {after or 'no reason given'}")
+            )
+        elif before:
+            cases.append(Case(f"{program}: {before}", SKIPPED, after or reason or "no reason given"))
+        else:
+            cases.append(Case(f"{program}: {after or number}", SKIPPED, reason or "no reason given"))
+    ran = sum(case.name != program for case in cases)
+    if promised is None:
+        cases.append(Case(program, FAILED, "no plan: the program ended before it said how many tests it has"))
+    elif ran != promised:
+        cases.append(Case(program, FAILED, f"planned {promised} tests, reported {ran}"))
+    return cases
+
+
+# Words of Meson's log.
+_ENDED_WELL = {"OK", "EXPECTEDFAIL"}
+_CUT_OFF = {"TIMEOUT", "INTERRUPT"}
+
+
+def read_meson_log(path: Path, prefix: str = "") -> list[Case]:
+    """Cases of a `meson test` run, from its testlog.json (one JSON object per line and program).
+
+    A program that reports TAP counts once per reported test, any other once. A program that timed out,
+    was killed or exits with a failure that no test of it explains is one more failed case.
+    """
+    cases: list[Case] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        entry = json.loads(line)
+        name = prefix + entry["name"].split(" / ")[-1]
+        output = entry.get("stdout", "")
+        result, code = entry["result"], entry.get("returncode")
+        own = parse_tap(name, output) if re.search(r"^(not )?ok\b|^1\.\.\d", output, re.MULTILINE) else []
+        if result in _CUT_OFF:
+            own.append(Case(name, FAILED, result.lower()))
+        elif own:
+            explained = any(case.status == FAILED for case in own)
+            if code and not explained:
+                own.append(Case(name, FAILED, f"exit status {code} after its tests"))
+        elif result == "SKIP":
+            text = (output + entry.get("stderr", "")).strip().splitlines()
+            own.append(Case(name, SKIPPED, text[-1] if text else "no reason given"))
+        elif result in _ENDED_WELL:
+            own.append(Case(name, PASSED))
+        else:
+            own.append(Case(name, FAILED, f"{result.lower()}, exit status {code}"))
+        cases += own
+    return cases
+
+
+def read_junit(path: Path) -> list[Case]:
+    """Cases of a JUnit file as pytest writes it."""
+    cases: list[Case] = []
+    for element in ElementTree.parse(path).getroot().iter("testcase"):
+        where = element.get("classname", "").removeprefix("tests.")
+        name = f"{where}: {element.get('name', '')}" if where else element.get("name", "")
+        bad = element.find("failure")
+        if bad is None:
+            bad = element.find("error")
+        skip = element.find("skipped")
+        if bad is not None:
+            cases.append(Case(name, FAILED, _first_line(bad.get("message", ""))))
+        elif skip is not None:
+            cases.append(Case(name, SKIPPED, _first_line(skip.get("message", "")) or "no reason given"))
+        else:
+            cases.append(Case(name, PASSED))
+    return cases
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def closing_lines(results: list[SuiteResult]) -> list[str]:
+    """The end of a run: skipped tests by reason, failed ones with their logs, and the line of counts."""
+    lines: list[str] = []
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        for case in result.cases:
+            if case.status == SKIPPED:
+                reasons.setdefault((result.name, case.reason), []).append(case.name)
+    if reasons:
+        lines.append("skipped:")
+        for (suite, reason), names in reasons.items():
+            lines.append(f"  {suite}: {reason}: {', '.join(names)}")
+    failed = [result for result in results if result.count(FAILED)]
+    if failed:
+        lines.append("failed:")
+        for result in failed:
+            for case in result.cases:
+                if case.status == FAILED:
+                    lines.append(
+                        f"  {result.name}: {case.name}" + (f": {case.reason}" if case.reason else "")
+                    )
+            if result.log:
+                lines.append(f"    log: {result.log}")
+    total = {s: sum(result.count(s) for result in results) for s in (PASSED, FAILED, SKIPPED)}
+    lines.append(f"{total[PASSED]} passed, {total[FAILED]} failed, {total[SKIPPED]} skipped")
+    return lines
