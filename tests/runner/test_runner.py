@@ -1,0 +1,157 @@
+"""scripts/test.sh from outside, and the parts of the runner that start programs."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from testrunner.__main__ import run_suite
+from testrunner.commands import CommandError, Commands
+from testrunner.results import FAILED, PASSED, SKIPPED, Case
+from testrunner.suites import ROOT, Suite, load_suites, run_pytest
+
+TEST_SH = ROOT / "scripts" / "test.sh"
+
+
+def make_suite(run, minutes=1.0, **more):
+    return Suite("sample", minutes, "a suite made up for a test", run, **more)
+
+
+@pytest.fixture
+def log():
+    path = ROOT / "build-logs" / f"runner-test-{os.getpid()}.log"
+    path.parent.mkdir(exist_ok=True)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+# Guards that a suite whose build fails is failed, with the command named.
+def test_failing_command_fails_the_suite(log):
+    result = run_suite(make_suite(lambda commands: commands.need("build", ["false"])), log)
+    assert [case.status for case in result.cases] == [FAILED]
+    assert "build: exit status 1" in result.cases[0].reason
+
+
+# Guards that a fault of the runner itself is a failure and does not end the run.
+def test_exception_fails_the_suite(log):
+    def broken(commands):
+        raise KeyError("x")
+
+    assert run_suite(make_suite(broken), log).count(FAILED) == 1
+
+
+# Guards against a suite that returns nothing.
+def test_empty_suite_fails(log):
+    assert run_suite(make_suite(lambda commands: []), log).count(FAILED) == 1
+
+
+# Guards the two other outcomes.
+def test_good_and_impossible_suites(log):
+    good = run_suite(make_suite(lambda commands: [Case("a", PASSED)]), log)
+    assert (good.count(PASSED), good.count(FAILED)) == (1, 0)
+    elsewhere = run_suite(make_suite(lambda commands: [], impossible=lambda: "wrong machine"), log)
+    assert (elsewhere.count(SKIPPED), elsewhere.count(FAILED)) == (1, 0)
+
+
+# Guards the time limit, and that what a command leaves running is ended with it.
+def test_time_limit_ends_the_whole_group(log, tmp_path):
+    pid_file = tmp_path / "pid"
+    script = f"sleep 300 & echo $! > {pid_file}; wait"
+    commands = Commands(ROOT, log, seconds=0.0)
+    begin = time.monotonic()
+    assert commands.run(["sh", "-c", script]) == -1
+    assert time.monotonic() - begin < 60
+    pid = int(pid_file.read_text())
+    for _ in range(200):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().split(")")[1].split()[0] == "Z":
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("the sleep is still running")
+
+
+# Guards that a program which is not there is a failure with its name in the log.
+def test_missing_program(log):
+    commands = Commands(ROOT, log, seconds=10)
+    with pytest.raises(CommandError, match="exit status 127"):
+        commands.need("step", ["no-such-program-here"])
+    assert "no-such-program-here" in commands.tail()
+
+
+# Guards pytest's own ways to run nothing: no test in the file (exit status 5), no such file (4).
+def test_pytest_without_tests_fails(log, tmp_path):
+    (tmp_path / "test_nothing.py").write_text("")
+    commands = Commands(ROOT, log, seconds=60)
+    cases = run_pytest(commands, f"runner-test-{os.getpid()}", [str(tmp_path)], {})
+    assert [case.status for case in cases] == [FAILED]
+    log.with_name(f"runner-test-{os.getpid()}.xml").unlink()
+
+
+# Guards that suites.def and suites.py speak of the same suites (load_suites raises otherwise), and that
+# test.sh lists them.
+def test_list_names_every_suite():
+    listed = subprocess.run([TEST_SH, "--list"], capture_output=True, text=True, check=True).stdout
+    for name, suite in load_suites().items():
+        assert any(line.startswith(name + " ") and suite.description in line for line in listed.splitlines())
+
+
+# Guards the usage errors: one line, naming what would be accepted.
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["nosuch"], "nosuch"),
+        (["--nosuch"], "--nosuch"),
+        (["--without"], "--without"),
+        (["--without", "nosuch"], "nosuch"),
+        (["gcc", "--without=gcc"], "no suite is left"),
+    ],
+)
+def test_usage_errors(arguments, named):
+    done = subprocess.run([TEST_SH, *arguments], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert named in done.stderr
+
+
+# Guards that --help does not install, build or run anything: it answers at once, from any directory.
+def test_help(tmp_path):
+    done = subprocess.run([TEST_SH, "--help"], capture_output=True, text=True, cwd=tmp_path, timeout=10)
+    assert done.returncode == 0
+    assert "--without" in done.stdout
+
+
+# Guards the set-up's message where nothing may be installed: one line that names the package and the
+# command, and exit code 2. PATH holds only what the script itself needs, so that gcc is "missing".
+@pytest.mark.skipif(not Path("/usr/bin/apt-get").exists(), reason="checks the message for apt")
+def test_setup_names_the_command(tmp_path):
+    for (
+        tool
+    ) in "bash env dirname id sort head sed awk cat tail mkdir grep apt-get cksum paste rm tr uname".split():
+        found = subprocess.run(["sh", "-c", f"command -v {tool}"], capture_output=True, text=True)
+        (tmp_path / tool).symlink_to(found.stdout.strip())
+    env = {"PATH": str(tmp_path), "ATTNSCOPE_NO_INSTALL": "1", "HOME": str(tmp_path)}
+    done = subprocess.run([ROOT / "scripts" / "setup.sh", "build"], capture_output=True, text=True, env=env)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "apt-get install -y" in done.stderr
+    for package in ("gcc", "g++", "ninja-build", "libhwloc-dev", "libbenchmark-dev"):
+        assert f" {package}" in done.stderr
+
+
+# Guards the exit code and the closing line of a run in which something failed, with a suite made for it.
+def test_main_exits_1_on_failure(tmp_path):
+    program = (
+        "import sys; from testrunner import __main__ as m, suites\n"
+        "from testrunner.results import Case\n"
+        "s = suites.Suite('runner-test', 1, 'fails', lambda c: [Case('x', 'failed', 'y'), Case('z', 'passed')])\n"
+        "m.load_suites = lambda: {'s': s}\n"
+        "sys.exit(m.main([]))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
