@@ -66,7 +66,8 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
     if (stat(path, &status) == 0) {
         if (!S_ISREG(status.st_mode))
             return refuse(output, S_ISDIR(status.st_mode) ? "is a directory" : "not a regular file");
-        if (!realpath(path, output->target))
+        /* A rename would replace a file that its owner has write-protected. */
+        if (access(path, W_OK) != 0 || !realpath(path, output->target))
             return refuse(output, strerror(errno));
     } else if (errno != ENOENT) {
         return refuse(output, strerror(errno));

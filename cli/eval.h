@@ -1,0 +1,60 @@
+/* The parts of `attnscope eval`: what was asked for, what was read, what is written. */
+#ifndef ATTN_CLI_EVAL_H
+#define ATTN_CLI_EVAL_H
+
+#include "cli.h"
+#include "npy.h"
+#include "output.h"
+
+/* The .npy inputs beside Q, K and V. */
+enum { EVAL_BIAS, EVAL_MASK, EVAL_KV_LENS, EVAL_Q_OFFSETS, EVAL_SEGMENTS, EVAL_SINK_LOGIT, EVAL_EXTRA_COUNT };
+extern const char *const eval_extra_names[EVAL_EXTRA_COUNT]; /* option names, "bias" ... */
+
+typedef struct eval_options {
+    const char *q, *k, *v; /* paths */
+    const char *extra[EVAL_EXTRA_COUNT];
+    const char *out, *lse, *mask_out;
+    const char *pattern, *isa;
+    attn_algorithm algorithm;
+    attn_dtype dtype;
+    float scale;   /* NaN: the default */
+    float softcap; /* 0: none */
+    bool alibi, bnhd, explain;
+    int threads;
+} eval_options;
+
+typedef struct eval_data {
+    int rank;         /* of Q, K and V: 2..4 */
+    int64_t shape[4]; /* of Q */
+    attn_problem problem;
+    attn_tensors tensors; /* out and lse included */
+    attn_counts counts;   /* what the execution visits */
+    cli_pattern pattern;
+    /* Owned memory behind the tensors. */
+    void *q, *k, *v;
+    void *extra[EVAL_EXTRA_COUNT];
+    int64_t extra_shape[EVAL_EXTRA_COUNT][4]; /* mask and bias: right-aligned to B, H, Nq, Nk */
+    float *slopes;
+} eval_data;
+
+/* Reads and checks every input, and makes room for the results. Prints an error and returns false;
+ * eval_free in any case. */
+bool eval_load(const eval_options *options, eval_data *data);
+void eval_free(eval_data *data);
+
+/* Slopes of ALiBi for any number of heads, into slopes[heads]. */
+void eval_alibi_slopes(int64_t heads, float *slopes);
+
+typedef struct eval_outputs {
+    cli_output out, lse, mask;
+} eval_outputs;
+
+/* Resolves the output paths and refuses those that cannot be written, or that name an input or each
+ * other. */
+bool eval_prepare(const eval_options *options, eval_outputs *outputs);
+/* Writes the temporary files; with --explain prints the plan's `info`, what was visited, and the options;
+ * then puts all files in their places. On failure none is left. */
+bool eval_write(const eval_options *options, const eval_data *data, const attn_info *info,
+                eval_outputs *outputs);
+
+#endif

@@ -1,0 +1,165 @@
+/* What `eval` writes: files, and the lines of --explain. */
+#include "eval.h"
+#include "reference/reference.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
+    cli_output *all[] = {&outputs->out, &outputs->lse, &outputs->mask};
+    if (!cli_output_prepare(all[0], "out", options->out) ||
+        !cli_output_prepare(all[1], "lse", options->lse) ||
+        !cli_output_prepare(all[2], "mask-out", options->mask_out))
+        return false;
+
+    const char *inputs[3 + EVAL_EXTRA_COUNT] = {options->q, options->k, options->v};
+    memcpy(inputs + 3, options->extra, sizeof options->extra);
+    for (int i = 0; i < 3; i++) {
+        if (!all[i]->path)
+            continue;
+        for (int other = 0; other < i; other++) {
+            if (all[other]->path && strcmp(all[i]->target, all[other]->target) == 0) {
+                cli_error("%s: named for two outputs", all[i]->path);
+                return false;
+            }
+        }
+        for (size_t input = 0; input < sizeof inputs / sizeof inputs[0]; input++) {
+            char resolved[PATH_MAX];
+            if (inputs[input] && realpath(inputs[input], resolved) && strcmp(resolved, all[i]->target) == 0) {
+                cli_error("%s: named as an input and as an output", all[i]->path);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool write_out(const eval_data *data, cli_output *output) {
+    int64_t shape[4];
+    memcpy(shape, data->shape, sizeof shape);
+    const attn_problem *p = &data->problem;
+    shape[data->rank - 1] = p->value_dim;
+    int64_t count = p->batch * p->heads * p->queries * p->value_dim;
+    return cli_output_open(output) && npy_write_header(output, "<f4", data->rank, shape) &&
+           cli_output_write(output, data->tensors.out, (size_t)count * sizeof(float)) &&
+           cli_output_close(output);
+}
+
+/* The library's (B, H, Nq), written in the order of Q. */
+static bool write_lse(const eval_data *data, bool bnhd, cli_output *output) {
+    if (!cli_output_open(output) || !npy_write_header(output, "<f4", data->rank - 1, data->shape))
+        return false;
+    const attn_problem *p = &data->problem;
+    for (int64_t b = 0; b < p->batch; b++) {
+        const float *lse = data->tensors.lse ? data->tensors.lse + b * p->heads * p->queries : NULL;
+        if (!bnhd || p->heads == 1) {
+            if (!cli_output_write(output, lse, (size_t)(p->heads * p->queries) * sizeof *lse))
+                return false;
+            continue;
+        }
+        for (int64_t i = 0; i < p->queries; i++) {
+            for (int64_t h = 0; h < p->heads; h++) {
+                if (!cli_output_write(output, lse + h * p->queries + i, sizeof *lse))
+                    return false;
+            }
+        }
+    }
+    return cli_output_close(output);
+}
+
+/* The mask is computed by the reference, pair by pair, so it is independent of the plan. */
+static bool write_mask(const eval_data *data, cli_output *output) {
+    const attn_problem *p = &data->problem;
+    const uint32_t per_batch = ATTN_HAS_KV_LENS | ATTN_HAS_Q_OFFSETS | ATTN_HAS_SEGMENTS;
+    const int64_t *mask_strides = data->tensors.mask_strides, *bias_strides = data->tensors.bias_strides;
+    bool by_batch = (p->inputs & per_batch) || mask_strides[0] || bias_strides[0];
+    bool by_head = mask_strides[1] || bias_strides[1] ||
+                   ((p->pattern.terms & ATTN_BLOCKS) && p->pattern.block_heads > 1);
+    const int64_t shape[4] = {by_batch ? p->batch : 1, by_head ? p->heads : 1, p->queries, p->keys};
+    if (!cli_output_open(output) || !npy_write_header(output, "|b1", 4, shape))
+        return false;
+    uint8_t *row = cli_alloc("a row of the mask", p->keys, 1);
+    bool written = row != NULL;
+    for (int64_t b = 0; b < shape[0] && written; b++) {
+        for (int64_t h = 0; h < shape[1] && written; h++) {
+            for (int64_t i = 0; i < p->queries && written; i++) {
+                for (int64_t j = 0; j < p->keys; j++)
+                    row[j] = ref_attended(p, &data->tensors, b, h, i, j);
+                written = cli_output_write(output, row, (size_t)p->keys);
+            }
+        }
+    }
+    free(row);
+    return written && cli_output_close(output);
+}
+
+static void explain_text(const char *key, const char *value) {
+    printf("%s: ", key);
+    for (const char *c = value; *c; c++) /* one line, whatever a file is called */
+        putchar((unsigned char)*c < 0x20 ? '?' : *c);
+    putchar('\n');
+}
+
+static bool explain(const eval_options *options, const eval_data *data, const attn_info *info) {
+    const attn_problem *p = &data->problem;
+    char *pattern = cli_pattern_format(&data->pattern);
+    if (!pattern) {
+        cli_error("not enough memory");
+        return false;
+    }
+    printf("isa: %s\nalgorithm: %s\nthreads: %d\n", info->isa, attn_algorithm_name(info->algorithm),
+           options->threads);
+    printf("batch: %lld\nheads: %lld\nkv_heads: %lld\nqueries: %lld\nkeys: %lld\nhead_dim: %lld\nvalue_dim: "
+           "%lld\n",
+           (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->queries,
+           (long long)p->keys, (long long)p->head_dim, (long long)p->value_dim);
+    printf("dtype: %s\nlayout: %s\n", attn_dtype_name(p->dtype), options->bnhd ? "bnhd" : "bhnd");
+    explain_text("pattern", pattern);
+    free(pattern);
+    float scale = isnan(p->scale) ? (float)(1 / sqrt((double)p->head_dim)) : p->scale;
+    printf("scale: %.9g%s\n", (double)scale, isnan(p->scale) ? " (1/sqrt(D))" : "");
+    if (p->softcap > 0)
+        printf("softcap: %.9g\n", (double)p->softcap);
+    else
+        puts("softcap: none");
+    printf("alibi: %s\n", options->alibi ? "yes" : "none");
+    for (int which = 0; which < EVAL_EXTRA_COUNT; which++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s", eval_extra_names[which]);
+        for (char *c = key; *c; c++)
+            *c = *c == '-' ? '_' : *c;
+        explain_text(key, options->extra[which] ? options->extra[which] : "none");
+    }
+    printf("query_tile: %lld\nkey_tile: %lld\n", (long long)info->query_tile, (long long)info->key_tile);
+    /* What was visited, which data (lengths, segments, masks) may have made less than planned. */
+    const attn_counts *ran = &data->counts;
+    int64_t tiles = info->tiles_full + info->tiles_partial + info->tiles_absent;
+    printf("tiles_full: %lld\ntiles_partial: %lld\ntiles_absent: %lld\n", (long long)ran->tiles_full,
+           (long long)ran->tiles_partial, (long long)(tiles - ran->tiles_full - ran->tiles_partial));
+    printf("pairs_useful: %lld\npairs_executed: %lld\npairs_dense: %lld\n", (long long)info->pairs_useful,
+           (long long)ran->pairs_executed, (long long)info->pairs_dense);
+    printf("workspace_bytes: %lld\n", (long long)info->workspace_bytes);
+    if (fflush(stdout) != 0) {
+        cli_error("cannot write standard output: %s", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+bool eval_write(const eval_options *options, const eval_data *data, const attn_info *info,
+                eval_outputs *outputs) {
+    cli_output *all[] = {&outputs->out, &outputs->lse, &outputs->mask};
+    bool written = write_out(data, &outputs->out) &&
+                   (!options->lse || write_lse(data, options->bnhd, &outputs->lse)) &&
+                   (!options->mask_out || write_mask(data, &outputs->mask)) &&
+                   (!options->explain || explain(options, data, info));
+    for (int i = 0; i < 3 && written; i++)
+        written = cli_output_commit(all[i]);
+    for (int i = 0; i < 3; i++) {
+        if (all[i]->path)
+            cli_output_discard(all[i]);
+    }
+    return written;
+}
