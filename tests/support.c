@@ -1,0 +1,164 @@
+#include "tests/support.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the runner ---------------------------------------------------------- */
+
+static int run_in_child(const char *group, const struct CMUnitTest *tests, size_t count) {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not swallow the lines before it */
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return _cmocka_run_group_tests(group, tests, count, NULL, NULL) == 0 ? 0 : 1;
+}
+
+/* Copies the child's TAP to standard output, putting skips right. Returns the results seen. */
+static size_t relay(FILE *child) {
+    char *line = NULL, reason[256] = "";
+    size_t size = 0, results = 0;
+    while (getline(&line, &size, child) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        int number, name_at = 0;
+        results += strncmp(line, "ok ", 3) == 0 || strncmp(line, "not ok ", 7) == 0;
+        if (strncmp(line, "# skip: ", 8) == 0)
+            snprintf(reason, sizeof reason, "%s", line + 8);
+        else if (sscanf(line, "not ok %d # SKIP %n", &number, &name_at) == 1 && name_at > 0)
+            printf("ok %d - %s # SKIP %s\n", number, line + name_at, reason);
+        else
+            printf("%s\n", line);
+        fflush(stdout);
+    }
+    free(line);
+    return results;
+}
+
+int test_run(const char *group, const struct CMUnitTest *tests, size_t count) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)test_seed());
+    setenv("ATTNSCOPE_TEST_SEED", text, 1);
+    printf("# replay with ATTNSCOPE_TEST_SEED=%s\n", text);
+    fflush(stdout);
+
+    int ends[2];
+    pid_t pid = -1;
+    if (pipe(ends) != 0 || (pid = fork()) < 0) {
+        printf("Bail out! %s\n", strerror(errno));
+        return 1;
+    }
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        exit(run_in_child(group, tests, count));
+    }
+    close(ends[1]);
+    FILE *child = fdopen(ends[0], "r");
+    size_t results = child ? relay(child) : 0;
+    if (child)
+        fclose(child);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (WIFSIGNALED(status))
+        printf("Bail out! died of signal %d\n", WTERMSIG(status));
+    else if (results != count)
+        printf("Bail out! %zu of %zu tests reported\n", results, count);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 && results == count ? 0 : 1;
+}
+
+void test_skip(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("# skip: ", stdout);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+    skip();
+    abort(); /* skip() leaves by longjmp */
+}
+
+void test_note(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("# ", stdout);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+}
+
+void test_fail_at(const char *file, int line, const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    print_error("%s\n", text);
+    _fail(file, line);
+    abort(); /* _fail() leaves by longjmp */
+}
+
+bool test_quick(void) {
+    const char *value = getenv("ATTNSCOPE_TEST_QUICK");
+    return value != NULL && strcmp(value, "0") != 0;
+}
+
+/* ---- random numbers --------------------------------------------------------- */
+
+/* SplitMix64: any state will do, and streams of different states are independent enough for tests. */
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+uint64_t test_seed(void) {
+    static uint64_t seed;
+    static bool known;
+    if (!known) {
+        const char *text = getenv("ATTNSCOPE_TEST_SEED");
+        if (text != NULL && *text != '\0') {
+            char *end;
+            errno = 0;
+            seed = strtoull(text, &end, 10);
+            if (errno != 0 || *end != '\0') {
+                printf("Bail out! ATTNSCOPE_TEST_SEED is '%s', must be a decimal number\n", text);
+                exit(2);
+            }
+        } else {
+            struct timespec now;
+            clock_gettime(CLOCK_REALTIME, &now);
+            seed = mix((uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec) % 1000000000u;
+        }
+        known = true;
+    }
+    return seed;
+}
+
+test_rng test_rng_start(const char *name, uint64_t number) {
+    uint64_t state = mix(test_seed() + 1) ^ mix(number + 0x9E3779B97F4A7C15u);
+    for (; *name; name++)
+        state = mix(state + (unsigned char)*name);
+    return (test_rng){state};
+}
+
+uint64_t test_random(test_rng *rng) {
+    rng->state += 0x9E3779B97F4A7C15u;
+    return mix(rng->state);
+}
+
+int64_t test_between(test_rng *rng, int64_t low, int64_t high) {
+    return low + (int64_t)(test_random(rng) % (uint64_t)(high - low + 1));
+}
+
+double test_uniform(test_rng *rng) {
+    return (double)(test_random(rng) >> 11) * 0x1p-53;
+}
+
+double test_normal(test_rng *rng) {
+    double radius = sqrt(-2 * log(1 - test_uniform(rng)));
+    return radius * cos(6.283185307179586 * test_uniform(rng));
+}

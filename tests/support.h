@@ -1,0 +1,73 @@
+/* What every C test includes: cmocka, the runner, the run's seed, and ISA levels as tests. */
+#ifndef ATTN_TESTS_SUPPORT_H
+#define ATTN_TESTS_SUPPORT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* ---- the runner ----------------------------------------------------------
+ * Runs the tests with cmocka and prints TAP. cmocka itself reports a skipped test as "not ok # SKIP",
+ * which Meson counts as a failure, and keeps the reason to itself; this reports "ok # SKIP reason". A
+ * program that dies is reported too. Returns main's exit code: 0, or 1 if any test failed. */
+int test_run(const char *group, const struct CMUnitTest *tests, size_t count);
+
+/* Skips the running test, aloud. */
+void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* A TAP comment: shown in logs, counted by nobody. */
+void test_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Fails the running test with a message. */
+#define test_fail(...) test_fail_at(__FILE__, __LINE__, __VA_ARGS__)
+void test_fail_at(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
+
+/* True under emulation (ATTNSCOPE_TEST_QUICK=1): fewer sizes, the same kinds. */
+bool test_quick(void);
+
+/* ---- levels ------------------------------------------------------------------
+ * A test of every ISA level is entered once per level of this build, so that a level which this CPU
+ * lacks is one skipped test with its name and reason. */
+
+/* A list of tests that grows. */
+typedef struct test_list {
+    struct CMUnitTest *tests;
+    size_t count;
+} test_list;
+
+void test_add(test_list *list, const char *name, CMUnitTestFunction function);
+/* Adds "name [level]" for each level; the test finds its kernels with test_kernels(state). */
+void test_add_levels(test_list *list, const char *name, CMUnitTestFunction function);
+/* The kernels of the running test's level; skips the test where this machine cannot run them. */
+const attn_kernels *test_kernels(void **state);
+/* test_run, and frees the list. */
+int test_run_list(const char *group, test_list *list);
+
+/* ---- random numbers -----------------------------------------------------------
+ * One seed per run, printed by the runner, taken from ATTNSCOPE_TEST_SEED if set. A stream depends on the
+ * seed and on its own name and numbers only: the same data for every ISA level, in any order of tests. */
+
+typedef struct test_rng {
+    uint64_t state;
+} test_rng;
+
+uint64_t test_seed(void);
+test_rng test_rng_start(const char *name, uint64_t number);
+uint64_t test_random(test_rng *rng);
+/* Uniform in [low, high], both included. */
+int64_t test_between(test_rng *rng, int64_t low, int64_t high);
+/* Uniform in [0, 1). */
+double test_uniform(test_rng *rng);
+/* Standard normal. */
+double test_normal(test_rng *rng);
+
+#endif

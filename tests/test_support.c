@@ -1,0 +1,136 @@
+/* The test infrastructure itself: a runner that loses failures would make every other test worthless. */
+#include "tests/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- a group of tests that do what must be reported -------------------------- */
+
+static void child_passes(void **state) {
+}
+static void child_fails(void **state) {
+    test_fail("wrong by %d", 7);
+}
+static void child_skips(void **state) {
+    test_skip("%s: no such thing here", "avx1024");
+}
+static void child_crashes(void **state) {
+    volatile int *nowhere = NULL;
+    *nowhere = 1;
+}
+static void child_exits(void **state) {
+    _exit(0);
+}
+static void child_is_killed(void **state) {
+    signal(SIGKILL, SIG_DFL);
+    raise(SIGKILL);
+}
+
+/* Runs a group of one test in a child and returns its output; *code is its exit code. */
+static char *run_group(CMUnitTestFunction function, int *code) {
+    static char text[4096];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(stdout);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct CMUnitTest tests[] = {{"subject", function, NULL, NULL, NULL}};
+        dup2(fileno(file), STDOUT_FILENO);
+        dup2(fileno(file), STDERR_FILENO);
+        int result = test_run("inner", tests, 1);
+        fflush(stdout);
+        _exit(result);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    *code = WEXITSTATUS(status);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void expect(CMUnitTestFunction function, int code, const char *line) {
+    int actual;
+    char *text = run_group(function, &actual);
+    if (actual != code || strstr(text, line) == NULL)
+        test_fail("exit code %d, expected %d and a line with '%s' in: %s", actual, code, line, text);
+}
+
+/* Guards: a passing group gives 0 and one "ok". */
+static void runner_passes(void **state) {
+    expect(child_passes, 0, "\nok 1 - subject\n");
+}
+
+/* Guards: a failed assertion fails the program and shows its message. */
+static void runner_fails(void **state) {
+    expect(child_fails, 1, "\nnot ok 1 - subject\n");
+    expect(child_fails, 1, "wrong by 7");
+}
+
+/* Guards: a skipped test is a TAP skip with its reason, and no failure. */
+static void runner_skips(void **state) {
+    expect(child_skips, 0, "\nok 1 - subject # SKIP avx1024: no such thing here\n");
+}
+
+/* Guards: a fault that reaches a guard page fails the test. */
+static void runner_sees_crashes(void **state) {
+    expect(child_crashes, 1, "not ok 1 - subject");
+}
+
+/* Guards: a program that vanishes, even with exit code 0, is a failure. */
+static void runner_sees_vanishing(void **state) {
+    expect(child_exits, 1, "Bail out! 0 of 1 tests reported");
+    expect(child_is_killed, 1, "Bail out! died of signal 9");
+}
+
+/* ---- random numbers ------------------------------------------------------------ */
+
+/* Guards: a stream is the same whenever it is started, and differs by name and number. */
+static void streams_repeat(void **state) {
+    test_rng a = test_rng_start("one", 1), b = test_rng_start("one", 1);
+    test_rng c = test_rng_start("two", 1), d = test_rng_start("one", 2);
+    uint64_t first = test_random(&a);
+    assert_true(first == test_random(&b));
+    assert_true(first != test_random(&c));
+    assert_true(first != test_random(&d));
+}
+
+/* Guards: the generators have the ranges and moments they promise. */
+static void generators_hold_ranges(void **state) {
+    test_rng rng = test_rng_start("ranges", 0);
+    enum { N = 20000 };
+    double sum = 0, squares = 0;
+    int seen[3] = {0};
+    for (int i = 0; i < N; i++) {
+        double uniform = test_uniform(&rng), normal = test_normal(&rng);
+        assert_true(uniform >= 0 && uniform < 1);
+        assert_true(isfinite(normal));
+        sum += normal;
+        squares += normal * normal;
+        int64_t k = test_between(&rng, -1, 1);
+        assert_true(k >= -1 && k <= 1);
+        seen[k + 1]++;
+    }
+    /* 6 standard deviations of the mean, of the variance, and of a count */
+    assert_true(fabs(sum / N) < 6 / sqrt(N));
+    assert_true(fabs(squares / N - 1) < 6 * sqrt(2.0 / N));
+    for (int k = 0; k < 3; k++)
+        assert_true(fabs(seen[k] - N / 3.0) < 6 * sqrt(N * 2.0 / 9));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runner_passes),          cmocka_unit_test(runner_fails),
+        cmocka_unit_test(runner_skips),           cmocka_unit_test(runner_sees_crashes),
+        cmocka_unit_test(runner_sees_vanishing),  cmocka_unit_test(streams_repeat),
+        cmocka_unit_test(generators_hold_ranges),
+    };
+    return test_run("support", tests, COUNT_OF(tests));
+}
