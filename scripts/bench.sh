@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Measure attention on this machine and draw the charts: install what is missing, build, run, report.
+#
+#   scripts/bench.sh                          the standard sweep
+#   scripts/bench.sh --n 128:4096 --heads 8   any options of `attnscope bench`, passed on as they are
+#   scripts/bench.sh --help                   this, and the help of `attnscope bench`
+#
+# Leaves results/HOST-DATE/ (a second run of a day gets -2, and so on) with results.json, report.html and
+# every chart as SVG and PNG, and prints a short table. With --out FILE the measurements are written there
+# too. Options that measure nothing, as --dry-run, leave nothing.
+#
+# The exit code is that of `attnscope bench` (4: a row that should have been measured was not; what was
+# measured is kept and drawn), then that of `attnscope report`. A run that measured nothing leaves no
+# directory; measurements whose report failed are kept, and the message says how to draw them.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/setup.sh
+. "$root/scripts/setup.sh"
+build=$root/build-release
+attnscope=$build/cli/attnscope
+
+configure_and_compile() {
+    if ! [ -d "$build" ]; then
+        "$1" setup "$build" "$root" "${@:2}" || return 1
+    fi
+    "$1" compile -C "$build"
+}
+
+build_program() {
+    local log=$root/build-logs/release.log stamp=$build/bench-stamp options meson key
+    meson=$(find_meson 1.0.0)
+    options=(--buildtype=release -Dbench=enabled -Dtests=disabled)
+    # What Meson does not follow by itself: options given by hand, another compiler, a moved checkout.
+    key=$({
+        printf '%s\n' "$root" "${options[@]}" "${CC:-} ${CXX:-} ${CFLAGS:-} ${CXXFLAGS:-}"
+        "$meson" --version
+        "${CC:-cc}" --version
+    } | cksum)
+    [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] || rm -rf "$build"
+    if ! configure_and_compile "$meson" "${options[@]}" >"$log" 2>&1 </dev/null; then
+        tail -n 25 "$log" >&2
+        printf 'bench.sh: the build failed (above: the end of %s)\n' "${log#"$root"/}" >&2
+        exit 2
+    fi
+    echo "$key" >"$stamp"
+}
+
+# results/HOST-DATE, or the first of -2, -3, ... that is free.
+free_directory() {
+    local host base name number=1
+    host=$(uname -n | cut -d . -f 1 | tr -c 'A-Za-z0-9_\n-' _)
+    base=$root/results/${host:-host}-$(date +%F)
+    name=$base
+    while [ -e "$name" ]; do
+        number=$((number + 1))
+        name=$base-$number
+    done
+    echo "$name"
+}
+
+case " $* " in
+    *" --help "* | *" -h "*)
+        sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
+        ;;
+esac
+
+# The caller's file, if there is one: the last --out counts, as in the program.
+own_out="" arguments=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --out)
+            [ $# -ge 2 ] || {
+                echo "bench.sh: --out needs a file" >&2
+                exit 2
+            }
+            own_out=$2
+            shift
+            ;;
+        --out=*) own_out=${1#--out=} ;;
+        *) arguments+=("$1") ;;
+    esac
+    shift
+done
+if [ -n "$own_out" ] && ! [ -d "$(dirname "$own_out")" ]; then
+    printf 'bench.sh: --out %s: there is no directory %s\n' "$own_out" "$(dirname "$own_out")" >&2
+    exit 2
+fi
+
+"$root/scripts/setup.sh" build python
+[ -x "$attnscope" ] || echo "building in ${build#"$root"/}" >&2
+build_program
+
+mkdir -p "$root/results"
+work=$(mktemp -d "$root/results/.run-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+chmod 755 "$work"
+
+status=0
+"$attnscope" bench --out "$work/results.json" ${arguments[@]+"${arguments[@]}"} || status=$?
+if ! [ -s "$work/results.json" ]; then
+    rm -rf "$work"
+    rmdir "$root/results" 2>/dev/null || true # only when it is empty
+    exit "$status"
+fi
+
+if [ -n "$own_out" ]; then
+    cp "$work/results.json" "$own_out" || status=2
+fi
+report_status=0
+"$attnscope" report "$work/results.json" --out "$work" >"$root/build-logs/report.log" 2>&1 || report_status=$?
+[ "$report_status" = 0 ] || cat "$root/build-logs/report.log" >&2
+
+place=$(free_directory)
+mv "$work" "$place"
+shown=${place#"$PWD"/}
+if [ "$report_status" != 0 ]; then
+    {
+        echo "bench.sh: the measurements are in $shown/results.json, but the report failed. To draw it again:"
+        echo "  ${attnscope#"$PWD"/} report $shown/results.json --out $shown"
+    } >&2
+    [ "$status" != 0 ] || status=$report_status
+    exit "$status"
+fi
+if ! "$root/.venv/bin/python" "$root/scripts/result_table.py" "$place/results.json" && [ "$status" = 0 ]; then
+    status=2
+fi
+echo
+echo "report:       $shown/report.html"
+echo "charts:       $shown/*.svg, *.png"
+echo "measurements: $shown/results.json"
+exit "$status"
