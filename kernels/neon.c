@@ -1,0 +1,9 @@
+/* AArch64 NEON: a register tile of 12 x 8, 24 of 32 registers accumulate. */
+#define ISA_NAME neon
+#define MR 12
+#define QUERY_TILE 48
+#define KEY_BLOCK 256
+#define SCORE_STRIDE (KEY_BLOCK + 16) /* not a power of two, so that rows spread over the cache's sets */
+
+#include "kernels/vec_neon.h"
+#include "kernels/table_tmpl.h"

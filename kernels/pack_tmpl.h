@@ -1,0 +1,105 @@
+/* Packing into panels, and conversion to float32. Parameters: MR, as in matmul_tmpl.h.
+ *
+ * Each function's text is written once for any storage type; the type is a constant in each of the
+ * three copies that PACK_DISPATCH makes. */
+
+VF_INLINE int64_t pack_min_(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* VL elements of `dtype` from element `index` on, as float32; of the first n only if n < VL. */
+VF_INLINE vf pack_load_(const void *src, attn_dtype dtype, int64_t index, int64_t n) {
+    if (dtype == ATTN_F32) {
+        const float *p = (const float *)src + index;
+        return n >= VL ? vf_load(p) : vf_load_part(p, n);
+    }
+    const uint16_t *p = (const uint16_t *)src + index;
+    if (dtype == ATTN_F16)
+        return n >= VL ? vf_load_f16(p) : vf_load_f16_part(p, n);
+    return n >= VL ? vf_load_bf16(p) : vf_load_bf16_part(p, n);
+}
+
+#define PACK_DISPATCH(call, ...)                                                                             \
+    switch (dtype) {                                                                                         \
+    case ATTN_F32:                                                                                           \
+        call(ATTN_F32, __VA_ARGS__);                                                                         \
+        break;                                                                                               \
+    case ATTN_F16:                                                                                           \
+        call(ATTN_F16, __VA_ARGS__);                                                                         \
+        break;                                                                                               \
+    case ATTN_BF16:                                                                                          \
+        call(ATTN_BF16, __VA_ARGS__);                                                                        \
+        break;                                                                                               \
+    }
+
+/* Panels of `width` rows of src, element (row, k) at dst[row / width][k][row % width], times
+ * `factor`; zeros where rows end within a panel. */
+VF_INLINE void pack_rows_(attn_dtype dtype, int width, float *dst, const void *src, int64_t src_stride,
+                          int64_t rows, int64_t depth, float factor) {
+    for (int64_t top = 0; top < rows; top += width, dst += width * depth) {
+        int64_t count = pack_min_(width, rows - top);
+        for (int64_t k = 0; k < depth; k += VL) {
+            int64_t n = pack_min_(VL, depth - k);
+            for (int64_t i = 0; i < width; i++) {
+                float lane[VL] = {0};
+                if (i < count)
+                    vf_store(lane,
+                             vf_mul(pack_load_(src, dtype, (top + i) * src_stride + k, n), vf_set1(factor)));
+                for (int64_t l = 0; l < n; l++)
+                    dst[(k + l) * width + i] = lane[l];
+            }
+        }
+    }
+}
+
+static void pack_a(float *dst, const void *src, attn_dtype dtype, int64_t src_stride, int64_t rows,
+                   int64_t depth, float factor) {
+    PACK_DISPATCH(pack_rows_, MR, dst, src, src_stride, rows, depth, factor)
+}
+
+static void pack_bt(float *dst, const void *src, attn_dtype dtype, int64_t src_stride, int64_t rows,
+                    int64_t depth){PACK_DISPATCH(pack_rows_, NR, dst, src, src_stride, rows, depth, 1.0f)}
+
+/* x - x is zero for finite x and NaN for the rest: the sum of these says whether all were finite. */
+VF_INLINE void pack_columns_(attn_dtype dtype, float *dst, int64_t panel_stride, const void *src,
+                             int64_t src_stride, int64_t depth, int64_t cols, bool finite_only, vf *check) {
+    const vf zero = vf_set1(0.0f);
+    vf sum = *check;
+    for (int64_t k = 0; k < depth; k++) {
+        float *out = dst + k * NR;
+        for (int64_t c = 0; c < cols; c += NR, out += panel_stride) {
+            int64_t left = cols - c;
+            vf x0 = pack_load_(src, dtype, k * src_stride + c, left);
+            vf x1 = left > VL ? pack_load_(src, dtype, k * src_stride + c + VL, left - VL) : zero;
+            vf d0 = vf_sub(x0, x0), d1 = vf_sub(x1, x1);
+            sum = vf_add(sum, vf_add(d0, d1));
+            if (finite_only) {
+                x0 = vf_select(vf_eq(d0, zero), x0, zero);
+                x1 = vf_select(vf_eq(d1, zero), x1, zero);
+            }
+            vf_store(out, x0);
+            vf_store(out + VL, x1);
+        }
+    }
+    *check = sum;
+}
+
+static bool pack_b(float *dst, int64_t panel_stride, const void *src, attn_dtype dtype, int64_t src_stride,
+                   int64_t depth, int64_t cols, bool finite_only) {
+    vf check = vf_set1(0.0f);
+    PACK_DISPATCH(pack_columns_, dst, panel_stride, src, src_stride, depth, cols, finite_only, &check)
+    float sum = vf_reduce_add(check);
+    return sum != sum;
+}
+
+VF_INLINE void widen_(attn_dtype dtype, float *dst, const void *src, int64_t n) {
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_store(dst + i, pack_load_(src, dtype, i, VL));
+    if (i < n)
+        vf_store_part(dst + i, pack_load_(src, dtype, i, n - i), n - i);
+}
+
+static void widen(float *dst, const void *src, attn_dtype dtype, int64_t n) {
+    PACK_DISPATCH(widen_, dst, src, n)
+}

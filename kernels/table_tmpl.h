@@ -1,0 +1,44 @@
+/* All templates in order, and the table. Parameters: ISA_NAME (identifier), MR, QUERY_TILE, KEY_BLOCK,
+ * SCORE_STRIDE, as the templates state; vec_<isa>.h is included already. */
+#include "kernels/math_tmpl.h"
+#include "kernels/matmul_tmpl.h"
+#include "kernels/pack_tmpl.h"
+#include "kernels/rows_tmpl.h"
+#include "kernels/flash_tmpl.h"
+#include "kernels/machine_tmpl.h"
+
+_Static_assert(64 % NR == 0, "a run of 64 keys must be whole panels");
+_Static_assert(QUERY_TILE % MR == 0, "a query tile must be whole panels");
+_Static_assert(KEY_BLOCK % 64 == 0 && SCORE_STRIDE >= KEY_BLOCK, "scores of a key block must fit a row");
+_Static_assert(SCORE_STRIDE % VL == 0, "rows of the score tile must be aligned");
+
+#define TABLE_PASTE_(a, b) a##b
+#define TABLE_NAME_(isa) TABLE_PASTE_(attn_kernels_, isa)
+#define TABLE_TEXT_(x) #x
+#define TABLE_STRING_(x) TABLE_TEXT_(x)
+
+const attn_kernels TABLE_NAME_(ISA_NAME) = {
+    .name = TABLE_STRING_(ISA_NAME),
+    .lanes = VL,
+    .mr = MR,
+    .nr = NR,
+    .query_tile = QUERY_TILE,
+    .key_block = KEY_BLOCK,
+    .flash_scratch = (int64_t)QUERY_TILE * SCORE_STRIDE,
+    .pack_a = pack_a,
+    .pack_bt = pack_bt,
+    .pack_b = pack_b,
+    .matmul = matmul,
+    .scale = scale,
+    .adjust = adjust,
+    .mask = mask,
+    .softmax = softmax,
+    .exp = exponential,
+    .widen = widen,
+    .flash_tile = flash_tile,
+    .flash_finish = flash_finish,
+    .fma_peak = fma_peak,
+    .peak_flops = PEAK_FLOPS,
+    .read = read_all,
+    .copy = copy,
+};
