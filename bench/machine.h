@@ -44,7 +44,7 @@ typedef struct machine {
 
     /* The system. */
     char kernel[160], libc[64];
-    int64_t memory_bytes; /* 0 unknown */
+    int64_t memory_bytes; /* physical, or the cgroup's limit if that is less; 0 unknown */
 
     /* The topology; of the whole machine, not only of what is allowed. */
     char source[160]; /* where it comes from, and what is missing for that reason */
@@ -99,6 +99,9 @@ int machine_cache_groups(const machine *m, machine_cache_group *groups, int size
  * them: they change from run to run on one machine. */
 void machine_fields(const machine *m, void (*each)(void *context, const char *name, const char *value),
                     void *context);
+
+/* Version of the fields: of what machine_fields and `attnscope info --json` hold. */
+#define MACHINE_SCHEMA 1
 
 /* The build: "gcc 12.2.0", and the flags that decide speed. */
 const char *machine_compiler(void);

@@ -1,0 +1,240 @@
+/* Peaks and bandwidths, by the entries of the kernel table that are made for it. */
+#include "bench/roofline.h"
+#include "bench/team.h"
+#include "dispatch/dispatch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXP_COUNT = 2048, DEFAULT_MILLISECONDS = 30 };
+
+/* The arguments of one kind of work. */
+typedef struct work {
+    const attn_kernels *kernels;
+    float *from, *to;
+    int64_t count; /* floats a round */
+} work;
+
+static volatile float sink; /* what was computed is used */
+
+static void fma_rounds(void *context, int64_t rounds) {
+    const work *w = context;
+    sink = w->kernels->fma_peak(rounds);
+}
+
+static void exp_rounds(void *context, int64_t rounds) {
+    const work *w = context;
+    for (int64_t i = 0; i < rounds; ++i)
+        w->kernels->exp(w->to, w->from, w->count);
+    sink = w->to[w->count - 1];
+}
+
+static void read_rounds(void *context, int64_t rounds) {
+    const work *w = context;
+    float sum = 0;
+    for (int64_t i = 0; i < rounds; ++i)
+        sum += w->kernels->read(w->from, w->count);
+    sink = sum;
+}
+
+static void copy_rounds(void *context, int64_t rounds) {
+    const work *w = context;
+    for (int64_t i = 0; i < rounds; ++i)
+        w->kernels->copy(w->to, w->from, w->count);
+    sink = w->to[w->count - 1];
+}
+
+static double or_default(double milliseconds) {
+    return milliseconds > 0 ? milliseconds : DEFAULT_MILLISECONDS;
+}
+
+static roofline_peak measure_fma(team *t, int me, const attn_kernels *kernels, double milliseconds) {
+    work w = {.kernels = kernels};
+    roofline_peak peak;
+    double before = machine_effective_ghz(1);
+    double rate = team_rate(t, me, fma_rounds, &w, milliseconds);
+    double after = machine_effective_ghz(1);
+    peak.gflops = rate * (double)kernels->peak_flops / 1e9;
+    peak.ghz = before > after ? before : after;
+    return peak;
+}
+
+static double measure_exp(team *t, int me, const attn_kernels *kernels, double milliseconds) {
+    float x[EXP_COUNT], y[EXP_COUNT];
+    for (int i = 0; i < EXP_COUNT; ++i)
+        x[i] = -20.0f * (float)i / EXP_COUNT;
+    work w = {.kernels = kernels, .from = x, .to = y, .count = EXP_COUNT};
+    return team_rate(t, me, exp_rounds, &w, milliseconds) * EXP_COUNT / 1e9;
+}
+
+static double measure_read(team *t, int me, const attn_kernels *kernels, float *buffer, int64_t bytes,
+                           double milliseconds) {
+    work w = {.kernels = kernels, .from = buffer, .count = bytes / 4};
+    return team_rate(t, me, read_rounds, &w, milliseconds) * (double)w.count * 4 / 1e9;
+}
+
+static double measure_copy(team *t, int me, const attn_kernels *kernels, float *buffer, int64_t bytes,
+                           double milliseconds) {
+    int64_t half = bytes / 8;
+    work w = {.kernels = kernels, .from = buffer, .to = buffer + half, .count = half};
+    return team_rate(t, me, copy_rounds, &w, milliseconds) * (double)half * 8 / 1e9;
+}
+
+roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds) {
+    return measure_fma(NULL, 0, kernels, or_default(milliseconds));
+}
+
+double roofline_exp(const attn_kernels *kernels, double milliseconds) {
+    return measure_exp(NULL, 0, kernels, or_default(milliseconds));
+}
+
+double roofline_read(const attn_kernels *kernels, const float *buffer, int64_t bytes, double milliseconds) {
+    return measure_read(NULL, 0, kernels, (float *)(uintptr_t)buffer, bytes, or_default(milliseconds));
+}
+
+double roofline_copy(const attn_kernels *kernels, float *buffer, int64_t bytes, double milliseconds) {
+    return measure_copy(NULL, 0, kernels, buffer, bytes, or_default(milliseconds));
+}
+
+/* ---- Buffers ------------------------------------------------------------------ */
+
+/* How many of the PUs in use share a cache of `level` with PU `pu`. Caches are told apart by their
+ * place in the list: an instance covers neighbours. */
+static int sharers_in_use(const machine *m, const machine_pu *pu, int level, const int *os_index,
+                          int threads) {
+    int shared_by = pu->cache[level].shared_by, own = (int)(pu - m->pus) / shared_by, users = 0;
+    for (int i = 0; i < threads; ++i) {
+        const machine_pu *other = machine_find_pu(m, os_index[i]);
+        users += other && (int)(other - m->pus) / shared_by == own;
+    }
+    return users > 0 ? users : 1;
+}
+
+/* Bytes per thread that live in each level and not in the one below: half of the thread's share, or,
+ * where that is hardly more than the level below holds (a large second level under a third one that
+ * only takes what falls out of it), that level's size and half of the share. Memory: four times all
+ * that the threads' last caches hold, as far as an eighth of the memory allows. */
+static void choose_sizes(const machine *m, const int *os_index, int threads, roofline *result) {
+    const machine_pu *pu = machine_find_pu(m, os_index[0]);
+    int64_t below = 0, last_share = 0;
+    for (int level = 0; level < MACHINE_CACHE_LEVELS; ++level) {
+        if (!pu->cache[level].bytes)
+            continue;
+        int64_t share = pu->cache[level].bytes / sharers_in_use(m, pu, level, os_index, threads);
+        int64_t bytes = share / 2;
+        if (bytes < 2 * below)
+            bytes = below + share / 2 < 2 * below ? below + share / 2 : 2 * below;
+        result->level[level].bytes = bytes / 256 * 256;
+        below = last_share = share;
+    }
+    const int64_t least = INT64_C(64) << 20, unknown = INT64_C(256) << 20;
+    int64_t bytes = last_share ? 4 * last_share : unknown;
+    bytes = bytes * threads < least ? least / threads : bytes;
+    int64_t most = m->memory_bytes ? m->memory_bytes / 8 / threads : INT64_MAX;
+    bytes = bytes < most ? bytes : most;
+    if (bytes >= 2 * last_share)
+        result->level[ROOFLINE_MEMORY].bytes = bytes / 256 * 256;
+}
+
+/* ---- Everything ------------------------------------------------------------------ */
+
+typedef struct survey {
+    roofline *result; /* written by member 0 */
+    const attn_kernels *isa[ROOFLINE_MAX_ISA];
+    const attn_kernels *best;
+    double milliseconds;
+    roofline_progress progress;
+    void *progress_context;
+    float **buffers; /* one a member */
+    int64_t buffer_bytes;
+} survey;
+
+static void tell(const survey *s, int me, const char *what, const char *figure) {
+    char text[64];
+    if (me != 0 || !s->progress)
+        return;
+    snprintf(text, sizeof text, "%s %s", what, figure);
+    s->progress(s->progress_context, text);
+}
+
+static void survey_levels(team *t, int me, const survey *s, float *buffer) {
+    static const char *const names[ROOFLINE_LEVELS] = {"L1d", "L2", "L3", "memory"};
+    for (int level = 0; level < ROOFLINE_LEVELS; ++level) {
+        roofline_bandwidth *figure = &s->result->level[level];
+        if (!figure->bytes)
+            continue;
+        tell(s, me, names[level], "read");
+        double read = measure_read(t, me, s->best, buffer, figure->bytes, s->milliseconds);
+        tell(s, me, names[level], "copy");
+        double copy = measure_copy(t, me, s->best, buffer, figure->bytes, s->milliseconds);
+        if (me == 0) {
+            figure->read_gbs = read;
+            figure->copy_gbs = copy;
+        }
+    }
+}
+
+static void survey_body(team *t, int me, void *context) {
+    survey *s = context;
+    /* The first touch is here, on the PU, so that the pages are this node's. */
+    memset(s->buffers[me], 0, (size_t)s->buffer_bytes);
+    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i) {
+        if (!s->isa[i])
+            continue;
+        tell(s, me, s->isa[i]->name, "fma");
+        roofline_peak peak = measure_fma(t, me, s->isa[i], s->milliseconds);
+        tell(s, me, s->isa[i]->name, "exp");
+        double exp_g = measure_exp(t, me, s->isa[i], s->milliseconds);
+        if (me == 0) {
+            s->result->peak[i] = peak;
+            s->result->exp_g[i] = exp_g;
+        }
+    }
+    survey_levels(t, me, s, s->buffers[me]);
+}
+
+static attn_status run_survey(const machine *m, survey *s, const int *os_index, attn_error *error) {
+    roofline *result = s->result;
+    for (int i = 0; i < ROOFLINE_LEVELS; ++i)
+        if (result->level[i].bytes > s->buffer_bytes)
+            s->buffer_bytes = result->level[i].bytes;
+    for (int i = 0; i < result->threads; ++i) {
+        void *buffer;
+        if (posix_memalign(&buffer, 4096, (size_t)s->buffer_bytes) != 0)
+            return attn_fail(error, ATTN_NO_MEMORY, "no memory for a buffer of %lld bytes",
+                             (long long)s->buffer_bytes);
+        s->buffers[i] = buffer;
+    }
+    return team_run(m, result->threads, os_index, survey_body, s, &result->bound, error);
+}
+
+attn_status roofline_measure(const machine *m, int threads, double milliseconds, roofline *result,
+                             roofline_progress progress, void *context, attn_error *error) {
+    memset(result, 0, sizeof *result);
+    if (threads < 1 || threads > m->usable_threads)
+        return attn_fail(error, ATTN_INVALID, "threads %d; accepted: 1 to %d, what this process may use",
+                         threads, m->usable_threads);
+    survey s = {.result = result,
+                .milliseconds = or_default(milliseconds),
+                .progress = progress,
+                .progress_context = context};
+    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i)
+        if (attn_dispatch(attn_isa_name(i), &s.isa[i], NULL) == ATTN_OK)
+            s.best = s.isa[i];
+    int *os_index = calloc((size_t)threads, sizeof *os_index);
+    s.buffers = calloc((size_t)threads, sizeof *s.buffers);
+    attn_status status = ATTN_OK;
+    if (!os_index || !s.buffers) {
+        status = attn_fail(error, ATTN_NO_MEMORY, "no memory for %d threads", threads);
+    } else {
+        result->threads = machine_pick(m, threads, os_index);
+        choose_sizes(m, os_index, result->threads, result);
+        status = run_survey(m, &s, os_index, error);
+    }
+    for (int i = 0; s.buffers && i < threads; ++i)
+        free(s.buffers[i]);
+    free(s.buffers);
+    free(os_index);
+    return status;
+}

@@ -1,0 +1,172 @@
+#include "bench/team.h"
+#include "dispatch/dispatch.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct member {
+    team *team;
+    int index;
+    pthread_t thread;
+    machine_binding binding;
+    int64_t start_ns, end_ns; /* of the last trial */
+} member;
+
+enum { WAITING, GOING, CALLED_OFF };
+
+struct team {
+    int count;
+    const int *os_index;
+    team_body body;
+    void *context;
+    member *members;
+    atomic_int go;
+    atomic_int arrived, generation; /* the barrier */
+    int64_t rounds;                 /* of the next trial; 0 ends the measurement. Member 0 writes it. */
+    double best;
+};
+
+/* Spinning, since members must leave together; yielding after a while, since they may be more than
+ * the cores that are free. pthread_barrier_t is missing on macOS and wakes too slowly. */
+static void barrier(team *t) {
+    if (!t)
+        return;
+    int generation = atomic_load(&t->generation);
+    if (atomic_fetch_add(&t->arrived, 1) + 1 == t->count) {
+        atomic_store(&t->arrived, 0);
+        atomic_fetch_add(&t->generation, 1);
+        return;
+    }
+    for (int spins = 0; atomic_load(&t->generation) == generation; ++spins)
+        if (spins > 10000)
+            sched_yield();
+}
+
+static int64_t time_rounds(team_work work, void *context, int64_t rounds) {
+    int64_t start = machine_now_ns();
+    work(context, rounds);
+    return machine_now_ns() - start;
+}
+
+/* Rounds that take about `target_ns`, found by doubling. */
+static int64_t calibrate(team_work work, void *context, int64_t target_ns) {
+    int64_t rounds = 1;
+    for (;;) {
+        int64_t ns = time_rounds(work, context, rounds);
+        if (ns >= target_ns / 4 || rounds > INT64_MAX / 16) {
+            double wanted = (double)rounds * (double)target_ns / (double)(ns > 0 ? ns : 1);
+            return wanted < 1 ? 1 : (int64_t)wanted;
+        }
+        rounds *= ns < target_ns / 64 ? 8 : 2;
+    }
+}
+
+static double alone(team_work work, void *context, int64_t target_ns, int64_t budget_ns) {
+    int64_t rounds = calibrate(work, context, target_ns), end = machine_now_ns() + budget_ns;
+    double best = 0;
+    for (int trial = 0; trial < 3 || machine_now_ns() < end; ++trial) {
+        int64_t ns = time_rounds(work, context, rounds);
+        double rate = ns > 0 ? (double)rounds * 1e9 / (double)ns : 0;
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+/* Work done by all between the first start and the last end: what they get together, at one time. */
+static double trial_rate(const team *t) {
+    int64_t start = t->members[0].start_ns, end = t->members[0].end_ns;
+    for (int i = 1; i < t->count; ++i) {
+        start = t->members[i].start_ns < start ? t->members[i].start_ns : start;
+        end = t->members[i].end_ns > end ? t->members[i].end_ns : end;
+    }
+    return end > start ? (double)t->rounds * t->count * 1e9 / (double)(end - start) : 0;
+}
+
+double team_rate(team *t, int me, team_work work, void *context, double milliseconds) {
+    /* Trials of 1 ms alone: short against a time slice, so that some are left in peace. 4 ms together,
+     * since members start some microseconds apart. */
+    int64_t budget_ns = (int64_t)(milliseconds * 1e6);
+    int64_t target_ns = !t || t->count == 1 ? 1000000 : 4000000;
+    if (target_ns > budget_ns / 4)
+        target_ns = budget_ns / 4 > 10000 ? budget_ns / 4 : 10000;
+    if (!t)
+        return alone(work, context, target_ns, budget_ns);
+
+    member *self = &t->members[me];
+    int64_t end = 0;
+    int trial = 0;
+    if (me == 0) {
+        t->best = 0;
+        t->rounds = calibrate(work, context, target_ns);
+        end = machine_now_ns() + budget_ns;
+    }
+    for (;; ++trial) {
+        barrier(t);
+        if (t->rounds == 0)
+            break;
+        barrier(t); /* the first may have been a long wait; the second is left together */
+        self->start_ns = machine_now_ns();
+        work(context, t->rounds);
+        self->end_ns = machine_now_ns();
+        barrier(t);
+        if (me == 0) {
+            double rate = trial_rate(t);
+            t->best = rate > t->best ? rate : t->best;
+            if (trial >= 2 && machine_now_ns() >= end)
+                t->rounds = 0;
+        }
+    }
+    double best = t->best;
+    barrier(t); /* before member 0 starts the next one */
+    return best;
+}
+
+static void run_member(member *self) {
+    team *t = self->team;
+    machine_bind(t->os_index[self->index], &self->binding);
+    barrier(t);
+    t->body(t, self->index, t->context);
+}
+
+static void *thread_main(void *argument) {
+    member *self = argument;
+    int state;
+    while ((state = atomic_load(&self->team->go)) == WAITING)
+        sched_yield();
+    if (state == GOING)
+        run_member(self);
+    return NULL;
+}
+
+attn_status team_run(const machine *m, int count, const int *os_index, team_body body, void *context,
+                     int *bound, attn_error *error) {
+    team t = {.count = count, .os_index = os_index, .body = body, .context = context};
+    t.members = calloc((size_t)count, sizeof *t.members);
+    if (!t.members)
+        return attn_fail(error, ATTN_NO_MEMORY, "no memory for %d threads", count);
+    int started = 1;
+    for (int i = 0; i < count; ++i) {
+        t.members[i].team = &t;
+        t.members[i].index = i;
+    }
+    while (started < count &&
+           pthread_create(&t.members[started].thread, NULL, thread_main, &t.members[started]) == 0)
+        ++started;
+    atomic_store(&t.go, started == count ? GOING : CALLED_OFF);
+    if (started == count)
+        run_member(&t.members[0]);
+    *bound = 0;
+    for (int i = 0; i < started; ++i) {
+        if (i > 0)
+            pthread_join(t.members[i].thread, NULL);
+        *bound += t.members[i].binding.bound;
+    }
+    machine_unbind(m);
+    free(t.members);
+    if (started < count)
+        return attn_fail(error, ATTN_NO_MEMORY, "the system started only %d of %d threads", started, count);
+    return ATTN_OK;
+}

@@ -1,0 +1,26 @@
+/* A team of threads that measure together, each bound to its own PU, in step. Internal to the
+ * roofline. */
+#ifndef ATTN_TEAM_H
+#define ATTN_TEAM_H
+
+#include "bench/machine.h"
+
+typedef struct team team;
+
+/* What every member runs; `me` is 0 for the calling thread. All members call the same sequence of
+ * team_rate. */
+typedef void (*team_body)(team *t, int me, void *context);
+
+/* Runs `body` on `count` threads, thread i bound to os_index[i]; the calling thread is member 0, and
+ * gets its affinity back from `m`. *bound is how many bindings were checked to hold. */
+attn_status team_run(const machine *m, int count, const int *os_index, team_body body, void *context,
+                     int *bound, attn_error *error);
+
+/* Does `rounds` rounds of something. */
+typedef void (*team_work)(void *context, int64_t rounds);
+
+/* Rounds per second of all members together: the best of short trials within `milliseconds`, at least
+ * three. `t` NULL is a team of the calling thread alone. Every member gets the result. */
+double team_rate(team *t, int me, team_work work, void *context, double milliseconds);
+
+#endif
