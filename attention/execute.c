@@ -29,6 +29,8 @@ static void run_part(const attn_plan *plan, const attn_tensors *tensors, void *w
     attn_plan_part(plan, part, parts, &first, &last);
     if (plan->algorithm == ATTN_NAIVE)
         attn_naive(plan, tensors, workspace, first, last);
+    else if (plan->splits > 1)
+        attn_decode(plan, tensors, workspace, first, last);
     else
         attn_flash(plan, tensors, workspace, first, last);
 }
@@ -66,8 +68,8 @@ attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, voi
         return attn_fail(error, ATTN_INVALID, "threads is %d, must be 1 to %d", threads, ATTN_MAX_THREADS);
     if ((status = check_workspace(workspace, error)) != ATTN_OK)
         return status;
-    /* No more parts than there are query tiles to share out. */
-    const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles;
+    /* No more parts than there are query tiles, or splits of the keys, to share out. */
+    const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles * plan->splits;
     const int parts = (int)attn_max(1, attn_min(threads, units));
     const int64_t bytes = plan->info.workspace_bytes;
     int64_t total;
@@ -80,6 +82,8 @@ attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, voi
     }
     if (parts == 1) {
         run_part(plan, tensors, workspace, 0, 1);
+    } else if (plan->splits > 1) {
+        attn_decode_threads(plan, tensors, workspace, parts);
     } else {
 #ifdef _OPENMP
 #    pragma omp parallel for num_threads(parts) schedule(static, 1)

@@ -4,75 +4,43 @@
  * query heads that share them pack them once, and keys that a pattern never visits are never read.
  * Method: Dao, Fu, Ermon, Rudra, Ré, "FlashAttention", 2022, and Milakov, Gimelshein, "Online normalizer
  * calculation for softmax", 2018; tiles stream through cache-sized steps as in BLIS-like matrix products. */
-#include "attention/internal.h"
+#include "attention/flash.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Most key tiles of one step of a kernel, whatever its key_block. */
-#define MOST_STEP_TILES 16
-
-typedef struct flash_workspace {
-    float *packed_keys;         /* round_up(Nk, key_tile) x D */
-    float *packed_values;       /* panels of round_up(Nk, key_tile) rows */
-    uint8_t *packed;            /* by key tile: packed for the current (batch, key/value head) */
-    uint8_t *not_finite;        /* by key tile: its values hold NaN or Inf */
-    float *query;               /* A panels of one query tile */
-    float *acc;                 /* query_tile x round_up(Dv, nr) */
-    float *row_max, *row_sum;   /* query_tile */
-    float *scratch;             /* the kernel's */
-    uint64_t *mask;             /* query_tile x key_block / 64 words: a word for each tile of a step */
-    float *bias;                /* query_tile x key_block; only with a bias */
-    int64_t *run_scratch;       /* only when runs are made at execution */
-    attn_run *runs;             /* likewise */
-    int64_t value_panel_stride; /* floats from one panel of values to the next */
-    int64_t bytes;
-} flash_workspace;
-
-static flash_workspace cut_workspace(const attn_plan *plan, void *memory) {
+flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, char **cursor) {
     const attn_problem *problem = &plan->problem;
     const attn_kernels *kernels = plan->kernels;
-    const int64_t keys = plan->key_tiles * plan->key_tile;
+    const int64_t keys = tiles * plan->key_tile;
     const int64_t f32 = sizeof(float);
-    flash_workspace w = {.value_panel_stride = keys * kernels->nr};
-    char *cursor = memory;
-    w.packed_keys = attn_take(&cursor, keys * problem->head_dim * f32);
-    w.packed_values = attn_take(&cursor, keys * attn_round_up(problem->value_dim, kernels->nr) * f32);
-    w.packed = attn_take(&cursor, plan->key_tiles);
-    w.not_finite = attn_take(&cursor, plan->key_tiles);
-    w.query = attn_take(&cursor, plan->query_tile * problem->head_dim * f32);
-    w.acc = attn_take(&cursor, plan->query_tile * attn_round_up(problem->value_dim, kernels->nr) * f32);
-    w.row_max = attn_take(&cursor, plan->query_tile * f32);
-    w.row_sum = attn_take(&cursor, plan->query_tile * f32);
-    w.scratch = attn_take(&cursor, kernels->flash_scratch * f32);
-    w.mask = attn_take(&cursor, plan->query_tile * kernels->key_block / 8);
+    flash_workspace w = {.tiles = tiles, .value_panel_stride = keys * kernels->nr};
+    const char *start = *cursor;
+    w.packed_keys = attn_take(cursor, keys * problem->head_dim * f32);
+    w.packed_values = attn_take(cursor, keys * attn_round_up(problem->value_dim, kernels->nr) * f32);
+    w.packed = attn_take(cursor, tiles);
+    w.not_finite = attn_take(cursor, tiles);
+    w.query = attn_take(cursor, plan->query_tile * problem->head_dim * f32);
+    w.acc = attn_take(cursor, plan->query_tile * attn_round_up(problem->value_dim, kernels->nr) * f32);
+    w.row_max = attn_take(cursor, plan->query_tile * f32);
+    w.row_sum = attn_take(cursor, plan->query_tile * f32);
+    w.scratch = attn_take(cursor, kernels->flash_scratch * f32);
+    w.mask = attn_take(cursor, plan->query_tile * kernels->key_block / 8);
     if (problem->inputs & ATTN_HAS_BIAS)
-        w.bias = attn_take(&cursor, plan->query_tile * kernels->key_block * f32);
+        w.bias = attn_take(cursor, plan->query_tile * kernels->key_block * f32);
     if (!plan->runs) {
-        w.run_scratch = attn_take(&cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
-        w.runs = attn_take(&cursor, attn_runs_limit(plan) * (int64_t)sizeof(attn_run));
+        w.run_scratch = attn_take(cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
+        w.runs = attn_take(cursor, attn_runs_limit(plan) * (int64_t)sizeof(attn_run));
     }
-    w.bytes = cursor - (char *)memory;
+    w.bytes = *cursor - start;
     return w;
 }
 
 int64_t attn_flash_workspace(const attn_plan *plan) {
-    /* Cut from an address that only counts; NULL + n is no pointer in C, so a real one. */
-    static char origin;
-    return cut_workspace(plan, &origin).bytes;
+    static char origin; /* cut from an address that only counts; it is never followed */
+    char *cursor = &origin;
+    return attn_flash_cut(plan, plan->key_tiles, &cursor).bytes;
 }
-
-/* One query tile on its way through its runs. */
-typedef struct flash_walk {
-    const attn_plan *plan;
-    const attn_tensors *tensors;
-    flash_workspace *w;
-    attn_view view;
-    int64_t batch, kv_head;
-    int64_t row, rows;
-    float slope;
-    attn_counts counts;
-} flash_walk;
 
 static void pack_tile(const flash_walk *walk, int64_t tile) {
     const attn_plan *plan = walk->plan;
@@ -81,14 +49,15 @@ static void pack_tile(const flash_walk *walk, int64_t tile) {
     flash_workspace *w = walk->w;
     const int64_t first = tile * plan->key_tile;
     const int64_t count = attn_min(plan->key_tile, walk->view.keys - first);
+    const int64_t slot = tile - w->first_tile, at = slot * plan->key_tile;
     const attn_tensor *k = &walk->tensors->k, *v = &walk->tensors->v;
-    kernels->pack_bt(w->packed_keys + first * problem->head_dim,
+    kernels->pack_bt(w->packed_keys + at * problem->head_dim,
                      attn_at(k, problem->dtype, walk->batch, walk->kv_head, first), problem->dtype,
                      k->row_stride, count, problem->head_dim);
-    w->not_finite[tile] = kernels->pack_b(w->packed_values + first * kernels->nr, w->value_panel_stride,
+    w->not_finite[slot] = kernels->pack_b(w->packed_values + at * kernels->nr, w->value_panel_stride,
                                           attn_at(v, problem->dtype, walk->batch, walk->kv_head, first),
                                           problem->dtype, v->row_stride, count, problem->value_dim, true);
-    w->packed[tile] = 1;
+    w->packed[slot] = 1;
 }
 
 /* Key tiles that go through the kernel together: neighbours, at most key_block keys. */
@@ -140,10 +109,11 @@ static void take_step(flash_walk *walk, flash_step *step) {
     const int64_t first = step->first * plan->key_tile;
     const int64_t count = attn_min(step->last * plan->key_tile, walk->view.keys) - first;
     flash_workspace *w = walk->w;
+    const int64_t at = first - w->first_tile * plan->key_tile; /* where the packed arrays hold it */
     if (step->first == step->last)
         return;
     for (int64_t tile = step->first; tile < step->last; tile++) {
-        if (!w->packed[tile])
+        if (!w->packed[tile - w->first_tile])
             pack_tile(walk, tile);
         if (step->any_partial && !step->partial[tile - step->first])
             for (int64_t r = 0; r < walk->rows; r++)
@@ -165,8 +135,8 @@ static void take_step(flash_walk *walk, flash_step *step) {
         .head_dim = problem->head_dim,
         .value_dim = problem->value_dim,
         .query = w->query,
-        .key = w->packed_keys + first * problem->head_dim,
-        .value = w->packed_values + first * plan->kernels->nr,
+        .key = w->packed_keys + at * problem->head_dim,
+        .value = w->packed_values + at * plan->kernels->nr,
         .value_panel_stride = w->value_panel_stride,
         .ops = plain ? NULL : &ops,
         .row_max = w->row_max,
@@ -181,13 +151,15 @@ static void take_step(flash_walk *walk, flash_step *step) {
 
 /* Gathers the runs' tiles into steps. What depends on data is known only now: a tile that nobody attends is
  * left out, one that all rows attend needs no mask. */
-static void walk_runs(flash_walk *walk, const attn_run *runs, int64_t count) {
+void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
     const int64_t most = walk->plan->kernels->key_block / walk->plan->key_tile;
-    const int64_t end = attn_ceil_div(walk->view.keys, walk->plan->key_tile); /* kv_lens end here */
+    const int64_t begin = walk->w->first_tile;
+    const int64_t end = attn_min(begin + walk->w->tiles,
+                                 attn_ceil_div(walk->view.keys, walk->plan->key_tile)); /* of kv_lens */
     const bool has_data = attn_view_has_data(&walk->view);
     flash_step step = {0};
     for (int64_t k = 0; k < count; k++) {
-        for (int64_t tile = runs[k].first; tile < attn_min(runs[k].last, end); tile++) {
+        for (int64_t tile = attn_max(runs[k].first, begin); tile < attn_min(runs[k].last, end); tile++) {
             if (tile != step.last || step.last - step.first == most) {
                 take_step(walk, &step);
                 step.first = step.last = tile;
@@ -209,21 +181,38 @@ static void walk_runs(flash_walk *walk, const attn_run *runs, int64_t count) {
     take_step(walk, &step);
 }
 
-static void start_rows(const flash_walk *walk) {
+void attn_flash_start(const flash_walk *walk) {
     const attn_plan *plan = walk->plan;
     const attn_problem *problem = &plan->problem;
     flash_workspace *w = walk->w;
-    const float sink = walk->tensors->sink_logits ? walk->tensors->sink_logits[walk->view.head] : -INFINITY;
     for (int64_t r = 0; r < plan->query_tile; r++) {
-        w->row_max[r] = sink;
-        /* A sink logit is a first key without a value: exp(sink - sink) = 1. NaN stays NaN. */
-        w->row_sum[r] = sink == -INFINITY ? 0.0f : 1.0f + (sink - sink);
+        w->row_max[r] = -INFINITY;
+        w->row_sum[r] = 0;
     }
     memset(w->acc, 0,
            (size_t)(plan->query_tile * attn_round_up(problem->value_dim, plan->kernels->nr)) * sizeof(float));
     plan->kernels->pack_a(
         w->query, attn_at(&walk->tensors->q, problem->dtype, walk->batch, walk->view.head, walk->row),
         problem->dtype, walk->tensors->q.row_stride, walk->rows, problem->head_dim, plan->scale);
+}
+
+/* A sink logit is a key without a value that comes first: its weight is exp(sink - sink) = 1. */
+static void start_from_sink(const flash_walk *walk) {
+    const float sink = walk->tensors->sink_logits ? walk->tensors->sink_logits[walk->view.head] : -INFINITY;
+    for (int64_t r = 0; r < walk->rows && sink != -INFINITY; r++) {
+        walk->w->row_max[r] = sink;
+        walk->w->row_sum[r] = 1.0f + (sink - sink); /* NaN for NaN and +inf */
+    }
+}
+
+void attn_flash_lse(const flash_walk *walk, const float *row_max, const float *row_sum) {
+    const attn_problem *problem = &walk->plan->problem;
+    if (!walk->tensors->lse)
+        return;
+    float *lse =
+        walk->tensors->lse + (walk->batch * problem->heads + walk->view.head) * problem->queries + walk->row;
+    for (int64_t r = 0; r < walk->rows; r++)
+        lse[r] = attn_lse(row_max[r], row_sum[r]);
 }
 
 static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t count) {
@@ -233,14 +222,9 @@ static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t co
     const flash_workspace *w = walk->w;
     if (problem->value_dim > 0)
         plan->kernels->flash_finish(walk->rows, problem->value_dim, w->acc, w->row_sum,
-                                    t->out + walk->batch * t->out_batch_stride +
-                                        walk->view.head * t->out_head_stride + walk->row * t->out_row_stride,
+                                    attn_out_row(t, walk->batch, walk->view.head, walk->row),
                                     t->out_row_stride);
-    if (t->lse) {
-        float *lse = t->lse + (walk->batch * problem->heads + walk->view.head) * problem->queries + walk->row;
-        for (int64_t r = 0; r < walk->rows; r++)
-            lse[r] = w->row_sum[r] == 0 ? -INFINITY : w->row_max[r] + (float)log((double)w->row_sum[r]);
-    }
+    attn_flash_lse(walk, w->row_max, w->row_sum);
     for (int64_t k = 0; k < count; k++)
         for (int64_t tile = runs[k].first; tile < runs[k].last; tile++)
             if (w->packed[tile] && w->not_finite[tile])
@@ -248,35 +232,42 @@ static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t co
                                    attn_min((tile + 1) * plan->key_tile, walk->view.keys));
 }
 
+flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, flash_workspace *w,
+                           int64_t batch, int64_t head, int64_t query_tile) {
+    const attn_problem *problem = &plan->problem;
+    return (flash_walk){
+        .plan = plan,
+        .tensors = tensors,
+        .w = w,
+        .view = attn_view_of(plan, tensors, batch, head),
+        .batch = batch,
+        .kv_head = head / (problem->heads / problem->kv_heads),
+        .row = query_tile * plan->query_tile,
+        .rows = attn_min(plan->query_tile, problem->queries - query_tile * plan->query_tile),
+        .slope = tensors->alibi_slopes ? tensors->alibi_slopes[head] : 0,
+    };
+}
+
 void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
                 int64_t last) {
     const attn_problem *problem = &plan->problem;
-    const int64_t group = problem->heads / problem->kv_heads;
-    flash_workspace w = cut_workspace(plan, workspace);
+    char *cursor = workspace;
+    flash_workspace w = attn_flash_cut(plan, plan->key_tiles, &cursor);
     attn_counts total = {0};
     int64_t packed_for = -1; /* which (batch, key/value head) the packed keys belong to */
     for (int64_t unit = first; unit < last; unit++) {
         const int64_t tile = unit % plan->query_tiles, head = unit / plan->query_tiles % problem->heads;
         const int64_t batch = unit / plan->query_tiles / problem->heads;
-        flash_walk walk = {
-            .plan = plan,
-            .tensors = tensors,
-            .w = &w,
-            .view = attn_view_of(plan, tensors, batch, head),
-            .batch = batch,
-            .kv_head = head / group,
-            .row = tile * plan->query_tile,
-            .rows = attn_min(plan->query_tile, problem->queries - tile * plan->query_tile),
-            .slope = tensors->alibi_slopes ? tensors->alibi_slopes[head] : 0,
-        };
+        flash_walk walk = attn_flash_walk(plan, tensors, &w, batch, head, tile);
         if (packed_for != batch * problem->kv_heads + walk.kv_head) {
             memset(w.packed, 0, (size_t)plan->key_tiles);
             packed_for = batch * problem->kv_heads + walk.kv_head;
         }
         int64_t count;
         const attn_run *runs = attn_plan_tile_runs(plan, &walk.view, tile, w.run_scratch, w.runs, &count);
-        start_rows(&walk);
-        walk_runs(&walk, runs, count);
+        attn_flash_start(&walk);
+        start_from_sink(&walk);
+        attn_flash_visit(&walk, runs, count);
         finish_rows(&walk, runs, count);
         attn_counts_add(&total, &walk.counts);
     }

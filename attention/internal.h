@@ -5,6 +5,8 @@
 #include "attention/plan.h"
 #include "dispatch/dispatch.h"
 
+#include <math.h>
+
 #define ATTN_ALIGN_BYTES 64
 #define ATTN_MAX_THREADS 1024
 
@@ -129,6 +131,9 @@ struct attn_plan {
     int64_t *run_start; /* heads_distinct * query_tiles + 1 */
     /* Cost of the query tiles before each one, heads_distinct * (query_tiles + 1). */
     int64_t *cost_before;
+    /* Few queries against many keys: the keys are split, and splits computed side by side are merged.
+     * The cut depends on the problem alone. 1: not split. */
+    int64_t splits, split_tiles; /* splits of split_tiles key tiles each */
     attn_info info;
 };
 
@@ -166,12 +171,30 @@ void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *worksp
 void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
                 int64_t last);
 
+/* ---- decode.c: few queries against many keys ---- */
+
+int64_t attn_decode_workspace(const attn_plan *plan);
+/* Executes units [first, last): whole (batch, head)s, one query tile each. */
+void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
+                 int64_t last);
+/* Executes everything on `threads` threads, splits side by side; bit for bit what attn_decode gives. */
+void attn_decode_threads(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads);
+
 /* Address of row 0 of a (batch, head) of a stored tensor, and of a row. */
 static inline const void *attn_at(const attn_tensor *tensor, attn_dtype dtype, int64_t batch, int64_t head,
                                   int64_t row) {
     const int64_t element =
         batch * tensor->batch_stride + head * tensor->head_stride + row * tensor->row_stride;
     return (const char *)tensor->data + element * (int64_t)attn_dtype_bytes(dtype);
+}
+
+static inline float *attn_out_row(const attn_tensors *t, int64_t batch, int64_t head, int64_t row) {
+    return t->out + batch * t->out_batch_stride + head * t->out_head_stride + row * t->out_row_stride;
+}
+
+/* Log-sum-exp from a row's maximum and sum of exponentials; -inf for a row that attends nothing. */
+static inline float attn_lse(float row_max, float row_sum) {
+    return row_sum == 0 ? -INFINITY : row_max + (float)log((double)row_sum);
 }
 
 /* Takes `bytes` from the workspace at *cursor, aligned; used alike to size it (from NULL) and to cut it. */

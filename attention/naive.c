@@ -212,8 +212,7 @@ static void stage_pv(const naive_rows *n) {
     const attn_kernels *kernels = n->plan->kernels;
     const attn_tensors *t = n->tensors;
     const int64_t keys = n->view.keys;
-    float *out = t->out + n->batch * t->out_batch_stride + n->view.head * t->out_head_stride +
-                 n->row * t->out_row_stride;
+    float *out = attn_out_row(t, n->batch, n->view.head, n->row);
     const bool not_finite = keys > 0 && problem->value_dim > 0 &&
                             kernels->pack_b(n->w.packed_values, n->w.value_panel_stride,
                                             attn_at(&t->v, problem->dtype, n->batch, n->kv_head, 0),
@@ -237,7 +236,7 @@ static void stage_pv(const naive_rows *n) {
     if (t->lse) {
         float *lse = t->lse + (n->batch * problem->heads + n->view.head) * problem->queries + n->row;
         for (int64_t r = 0; r < n->rows; r++)
-            lse[r] = n->w.row_sum[r] == 0 ? -INFINITY : n->w.row_max[r] + (float)log((double)n->w.row_sum[r]);
+            lse[r] = attn_lse(n->w.row_max[r], n->w.row_sum[r]);
     }
 }
 

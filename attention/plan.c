@@ -9,6 +9,11 @@
  * dense work nothing, while a border of a window wastes at most this many keys. */
 #define KEY_TILE 64
 
+/* Keys are split when at most this many queries meet them, in splits of this many key tiles: long enough
+ * that merging is nothing beside them, short enough that 16 threads share 32768 keys. */
+#define SPLIT_MOST_QUERIES 8
+#define SPLIT_TILES 32
+
 attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t query_tile,
                                    int64_t key_tile) {
     int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
@@ -177,6 +182,13 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
         (status = attn_blocks_map(&plan->blocks, problem, error)) != ATTN_OK)
         return status;
     problem->pattern.block_map = NULL; /* the caller's; from here on `blocks` is what counts */
+    plan->splits = 1;
+    plan->split_tiles = plan->key_tiles;
+    if (plan->algorithm == ATTN_FLASH && problem->queries <= SPLIT_MOST_QUERIES &&
+        plan->key_tiles > SPLIT_TILES) {
+        plan->split_tiles = SPLIT_TILES;
+        plan->splits = attn_ceil_div(plan->key_tiles, SPLIT_TILES);
+    }
     plan->heads_distinct = plan->blocks.heads > 1 ? plan->blocks.heads : 1;
     if ((status = make_runs(plan, error)) != ATTN_OK)
         return status;
@@ -194,7 +206,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
         info->pairs_executed = info->pairs_dense;
         info->workspace_bytes = attn_naive_workspace(plan);
     } else {
-        info->workspace_bytes = attn_flash_workspace(plan);
+        info->workspace_bytes = plan->splits > 1 ? attn_decode_workspace(plan) : attn_flash_workspace(plan);
     }
     return ATTN_OK;
 }

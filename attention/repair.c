@@ -33,8 +33,7 @@ void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int6
                 uint64_t attended;
                 attn_row_bits_all(view, i, j, 1, &attended);
                 if (attended)
-                    tensors->out[batch * tensors->out_batch_stride + view->head * tensors->out_head_stride +
-                                 i * tensors->out_row_stride + c] += v;
+                    attn_out_row(tensors, batch, view->head, i)[c] += v;
             }
         }
     }

@@ -1,0 +1,193 @@
+/* Few queries against many keys, as in generation: too few rows to share out, so the keys are.
+ *
+ * Each split of the keys gives a partial result (maximum, sum, accumulator) and the partial results are
+ * merged in the order of the keys. How the keys are cut depends on the problem alone, so the result is
+ * bitwise the same on any number of threads. A split that attends nothing counts for nothing.
+ * Method: "Flash-Decoding", Dao, Haziza, Massa, Sizov, 2023. */
+#include "attention/flash.h"
+
+#include <string.h>
+
+#ifdef _OPENMP
+#    include <omp.h>
+#endif
+
+/* Partial results kept at a time, at least one (batch, head)'s: enough for the largest number of threads. */
+#define MOST_PARTIALS ATTN_MAX_THREADS
+
+/* The partial result of one split of one (batch, head), all of its rows. */
+typedef struct partial {
+    float *row_max, *row_sum; /* Nq */
+    float *acc;               /* Nq x round_up(Dv, nr) */
+    uint8_t *not_finite;      /* one flag: some value in the split is NaN or Inf */
+} partial;
+
+typedef struct decode_workspace {
+    flash_workspace flash;
+    int64_t wave; /* (batch, key/value head)s whose partials are kept at a time */
+    char *partials;
+    int64_t partial_bytes;
+} decode_workspace;
+
+static partial cut_partial(const attn_plan *plan, char **cursor) {
+    const attn_problem *problem = &plan->problem;
+    const int64_t f32 = sizeof(float);
+    partial p;
+    p.row_max = attn_take(cursor, problem->queries * f32);
+    p.row_sum = attn_take(cursor, problem->queries * f32);
+    p.acc = attn_take(cursor, problem->queries * attn_round_up(problem->value_dim, plan->kernels->nr) * f32);
+    p.not_finite = attn_take(cursor, 1);
+    return p;
+}
+
+static decode_workspace cut_workspace(const attn_plan *plan, char **cursor) {
+    const attn_problem *problem = &plan->problem;
+    const int64_t group = problem->heads / problem->kv_heads;
+    decode_workspace w = {.flash = attn_flash_cut(plan, plan->split_tiles, cursor)};
+    w.wave =
+        attn_max(1, attn_min(MOST_PARTIALS / (plan->splits * group), problem->batch * problem->kv_heads));
+    w.partials = *cursor;
+    cut_partial(plan, cursor);
+    w.partial_bytes = *cursor - w.partials;
+    *cursor += (w.wave * group * plan->splits - 1) * w.partial_bytes;
+    return w;
+}
+
+int64_t attn_decode_workspace(const attn_plan *plan) {
+    static char origin;
+    char *cursor = &origin;
+    cut_workspace(plan, &cursor);
+    return cursor - &origin;
+}
+
+/* Slot `slot` of (wave's head, split): heads of a wave in order, all splits of one after another. */
+static partial partial_at(const attn_plan *plan, const decode_workspace *w, int64_t slot) {
+    char *cursor = w->partials + slot * w->partial_bytes;
+    return cut_partial(plan, &cursor);
+}
+
+/* One split for query heads [head, head + heads) of a batch, which share their keys and values; the first
+ * goes to slot `slot`. */
+static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode_workspace *own,
+                      const decode_workspace *shared, int64_t batch, int64_t head, int64_t heads,
+                      int64_t split, int64_t slot) {
+    const attn_problem *problem = &plan->problem;
+    flash_workspace *w = &own->flash;
+    attn_counts total = {0};
+    w->first_tile = split * plan->split_tiles;
+    memset(w->packed, 0, (size_t)w->tiles);
+    for (int64_t h = head; h < head + heads; h++) {
+        flash_walk walk = attn_flash_walk(plan, tensors, w, batch, h, 0);
+        const partial p = partial_at(plan, shared, slot + (h - head) * plan->splits + split);
+        int64_t count;
+        const attn_run *runs = attn_plan_tile_runs(plan, &walk.view, 0, w->run_scratch, w->runs, &count);
+        attn_flash_start(&walk);
+        attn_flash_visit(&walk, runs, count);
+        memcpy(p.row_max, w->row_max, (size_t)problem->queries * sizeof(float));
+        memcpy(p.row_sum, w->row_sum, (size_t)problem->queries * sizeof(float));
+        memcpy(p.acc, w->acc,
+               (size_t)(problem->queries * attn_round_up(problem->value_dim, plan->kernels->nr)) *
+                   sizeof(float));
+        *p.not_finite = 0;
+        for (int64_t tile = 0; tile < w->tiles; tile++)
+            *p.not_finite |= w->packed[tile] && w->not_finite[tile];
+        attn_counts_add(&total, &walk.counts);
+    }
+    attn_counts_publish(tensors, &total);
+}
+
+/* Merges row r of the splits: its output into acc of the first partial, its maximum and sum likewise. */
+static void merge_row(const attn_plan *plan, const decode_workspace *w, int64_t slot, float sink, int64_t r) {
+    const int64_t columns = attn_round_up(plan->problem.value_dim, plan->kernels->nr);
+    const partial into = partial_at(plan, w, slot);
+    float most = sink;
+    for (int64_t s = 0; s < plan->splits; s++)
+        most = fmaxf(most, partial_at(plan, w, slot + s).row_max[r]);
+    /* Where nothing is attended at all every maximum is -inf: each weight is then 0, not exp(nan). */
+    const float reference = most == -INFINITY ? 0 : most;
+    float sum = 0;
+    if (sink != -INFINITY)
+        sum = (float)exp((double)(sink - reference));
+    for (int64_t s = 0; s < plan->splits; s++) {
+        const partial from = partial_at(plan, w, slot + s);
+        const float weight = (float)exp((double)(from.row_max[r] - reference));
+        sum += weight * from.row_sum[r];
+        for (int64_t c = 0; c < columns; c++) {
+            const float before = s == 0 ? 0 : into.acc[r * columns + c];
+            into.acc[r * columns + c] = before + weight * from.acc[r * columns + c];
+        }
+    }
+    into.row_max[r] = most;
+    into.row_sum[r] = sum;
+}
+
+static void merge(const attn_plan *plan, const attn_tensors *tensors, const decode_workspace *w,
+                  int64_t batch, int64_t head, int64_t slot) {
+    const attn_problem *problem = &plan->problem;
+    const float sink = tensors->sink_logits ? tensors->sink_logits[head] : -INFINITY;
+    const partial into = partial_at(plan, w, slot);
+    const flash_walk walk = attn_flash_walk(plan, tensors, NULL, batch, head, 0);
+    for (int64_t r = 0; r < problem->queries; r++)
+        merge_row(plan, w, slot, sink, r);
+    if (problem->value_dim > 0)
+        plan->kernels->flash_finish(problem->queries, problem->value_dim, into.acc, into.row_sum,
+                                    attn_out_row(tensors, batch, head, 0), tensors->out_row_stride);
+    attn_flash_lse(&walk, into.row_max, into.row_sum);
+    for (int64_t s = 0; s < plan->splits; s++) {
+        const int64_t first = s * plan->split_tiles * plan->key_tile;
+        const int64_t last = attn_min(first + plan->split_tiles * plan->key_tile, walk.view.keys);
+        if (*partial_at(plan, w, slot + s).not_finite)
+            attn_repair_values(&walk.view, tensors, batch, 0, problem->queries, first, last);
+    }
+}
+
+void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
+                 int64_t last) {
+    const attn_problem *problem = &plan->problem;
+    const int64_t group = problem->heads / problem->kv_heads;
+    char *cursor = workspace;
+    decode_workspace w = cut_workspace(plan, &cursor);
+    for (int64_t unit = first; unit < last;) {
+        /* The part's heads that share keys and values go together. */
+        const int64_t batch = unit / problem->heads, head = unit % problem->heads;
+        const int64_t heads = attn_min(group - head % group, last - unit);
+        for (int64_t split = 0; split < plan->splits; split++)
+            run_split(plan, tensors, &w, &w, batch, head, heads, split, 0);
+        for (int64_t h = 0; h < heads; h++)
+            merge(plan, tensors, &w, batch, head + h, h * plan->splits);
+        unit += heads;
+    }
+}
+
+void attn_decode_threads(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads) {
+    const attn_problem *problem = &plan->problem;
+    const int64_t group = problem->heads / problem->kv_heads,
+                  shared_heads = problem->batch * problem->kv_heads;
+    char *cursor = workspace;
+    const decode_workspace shared = cut_workspace(plan, &cursor);
+    for (int64_t start = 0; start < shared_heads; start += shared.wave) {
+        const int64_t wave = attn_min(shared.wave, shared_heads - start);
+#ifdef _OPENMP
+#    pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+#endif
+        for (int64_t task = 0; task < wave * plan->splits; task++) {
+#ifdef _OPENMP
+            const int thread = omp_get_thread_num();
+#else
+            const int thread = 0;
+#endif
+            char *at = (char *)workspace + thread * plan->info.workspace_bytes;
+            decode_workspace own = cut_workspace(plan, &at);
+            const int64_t kv = start + task / plan->splits;
+            run_split(plan, tensors, &own, &shared, kv / problem->kv_heads, kv % problem->kv_heads * group,
+                      group, task % plan->splits, task / plan->splits * group * plan->splits);
+        }
+#ifdef _OPENMP
+#    pragma omp parallel for num_threads(threads) schedule(static)
+#endif
+        for (int64_t h = 0; h < wave * group; h++) {
+            const int64_t head = start * group + h;
+            merge(plan, tensors, &shared, head / problem->heads, head % problem->heads, h * plan->splits);
+        }
+    }
+}
