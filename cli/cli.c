@@ -144,7 +144,7 @@ bool cli_isa_option(const char *text) {
     attn_error error;
     if (strcmp(text, "auto") == 0 || attn_isa_check(text, &error) == ATTN_OK)
         return true;
-    cli_error("--isa '%s': %s", text, error.text);
+    cli_error("%s", error.text); /* names the level */
     return false;
 }
 

@@ -113,7 +113,7 @@ bool cli_pattern_parse(const char *text, int64_t heads, int64_t queries, int64_t
         attn_error error;
         parsed = attn_pattern_parse(rest, &terms, &error) == ATTN_OK;
         if (!parsed) {
-            cli_error("--pattern '%s': %s", text, error.text);
+            cli_error("%s", error.text); /* names the term */
         } else if (out->block_file && terms.terms == 0) {
             parsed = false;
             cli_error("--pattern '%s': dense stands alone", text);

@@ -47,7 +47,7 @@ typedef struct show_options {
     const char *pattern, *isa;
     attn_algorithm algorithm;
     bool algorithm_given, pairs, tiles;
-    int64_t queries, keys, heads, head;
+    int64_t n, queries, keys, heads, head; /* queries, keys: 0 until given, then n */
 } show_options;
 
 /* Two lines above the columns: tens (and hundreds) where they change, and units. */
@@ -202,16 +202,13 @@ static const struct option long_options[] = {
 };
 
 static bool take_option(int option, show_options *o) {
-    const int64_t most = INT64_C(1) << 40; /* as the library has it */
+    const int64_t most = INT64_C(1) << 22; /* a plan looks at every query: about a second */
     switch (option) {
     case OPT_PATTERN:
         o->pattern = optarg;
         return true;
     case OPT_N:
-        if (!cli_int_option("n", optarg, 1, most, &o->queries))
-            return false;
-        o->keys = o->queries;
-        return true;
+        return cli_int_option("n", optarg, 1, most, &o->n);
     case OPT_NQ:
         return cli_int_option("nq", optarg, 1, most, &o->queries);
     case OPT_NK:
@@ -236,7 +233,7 @@ static bool take_option(int option, show_options *o) {
 }
 
 int cmd_show(int argc, char **argv) {
-    show_options o = {.pattern = "dense", .isa = "auto", .queries = 16, .keys = 16, .heads = 1};
+    show_options o = {.pattern = "dense", .isa = "auto", .n = 16, .heads = 1};
     for (int option; (option = cli_getopt(argc, argv, long_options)) != -1;) {
         if (option == 'h') {
             help();
@@ -245,6 +242,8 @@ int cmd_show(int argc, char **argv) {
         if (option == '?' || !take_option(option, &o))
             return CLI_USAGE;
     }
+    o.queries = o.queries ? o.queries : o.n;
+    o.keys = o.keys ? o.keys : o.n;
     if (o.head >= o.heads)
         return cli_error("--head %lld: expected 0 to %lld, a head of --heads %lld", (long long)o.head,
                          (long long)o.heads - 1, (long long)o.heads);
