@@ -86,10 +86,11 @@ static double trial_rate(const team *t) {
 }
 
 double team_rate(team *t, int me, team_work work, void *context, double milliseconds) {
-    /* Trials of 1 ms alone: short against a time slice, so that some are left in peace. 4 ms together,
-     * since members start some microseconds apart. */
-    int64_t budget_ns = (int64_t)(milliseconds * 1e6);
-    int64_t target_ns = !t || t->count == 1 ? 1000000 : 4000000;
+    /* Trials of 1 ms: long against the microseconds by which members start apart, short against a time
+     * slice, so that some trials are left in peace. A team needs more of them: it is disturbed when any
+     * of its members is. */
+    int64_t budget_ns = (int64_t)(milliseconds * 1e6) * (t && t->count > 1 ? 2 : 1);
+    int64_t target_ns = 1000000;
     if (target_ns > budget_ns / 4)
         target_ns = budget_ns / 4 > 10000 ? budget_ns / 4 : 10000;
     if (!t)

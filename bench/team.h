@@ -19,8 +19,9 @@ attn_status team_run(const machine *m, int count, const int *os_index, team_body
 /* Does `rounds` rounds of something. */
 typedef void (*team_work)(void *context, int64_t rounds);
 
-/* Rounds per second of all members together: the best of short trials within `milliseconds`, at least
- * three. `t` NULL is a team of the calling thread alone. Every member gets the result. */
+/* Rounds per second of all members together: the best of short trials within `milliseconds` (twice that
+ * for more than one member), at least three. `t` NULL is a team of the calling thread alone. Every member
+ * gets the result. */
 double team_rate(team *t, int me, team_work work, void *context, double milliseconds);
 
 #endif

@@ -90,9 +90,7 @@ bool topology_from_hwloc(machine *m, const machine_options *options, attn_error 
         m->pu_count = count;
         for (int i = 0; i < count; ++i)
             fill_pu(topology, hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, (unsigned)i), &m->pus[i]);
-        unsigned version = hwloc_get_api_version();
-        snprintf(m->source, sizeof m->source, "hwloc %u.%u.%u", version >> 16, version >> 8 & 0xFF,
-                 version & 0xFF);
+        snprintf(m->source, sizeof m->source, "hwloc " HWLOC_VERSION);
     }
     hwloc_topology_destroy(topology);
     return good;

@@ -115,8 +115,7 @@ static attn_status refuse_name(const char *name, attn_error *error) {
         cpu_append(accepted, sizeof accepted, ", %s", levels[i].name);
     if (known_elsewhere(name))
         return attn_fail(error, ATTN_UNSUPPORTED,
-                         "isa '%s' is not in this build (it is for " ARCHITECTURE "); accepted: %s", name,
-                         accepted);
+                         "isa '%s' is not in this build for " ARCHITECTURE "; accepted: %s", name, accepted);
     return attn_fail(error, ATTN_INVALID, "isa '%.64s' is unknown; accepted: %s", name, accepted);
 }
 
