@@ -69,19 +69,19 @@ VF_INLINE float row_softmax_(float *x, int64_t n, float *row_max, float *row_sum
     /* A row that has attended nothing so far: all its scores are -inf, and exp(-inf - 0) is 0. */
     float reference = maximum == -INFINITY ? 0.0f : maximum;
     float lane[VL];
-    vf_store(lane, vf_exp(vf_set1(*row_max - reference)));
+    vf_store(lane, vf_exp_below(vf_set1(*row_max - reference)));
     const vf m = vf_set1(reference);
     vf s0 = vf_set1(0.0f), s1 = s0;
     for (i = 0; i + 2 * VL <= n; i += 2 * VL) {
-        vf e0 = vf_exp(vf_sub(vf_load(x + i), m));
-        vf e1 = vf_exp(vf_sub(vf_load(x + i + VL), m));
+        vf e0 = vf_exp_below(vf_sub(vf_load(x + i), m));
+        vf e1 = vf_exp_below(vf_sub(vf_load(x + i + VL), m));
         s0 = vf_add(s0, e0);
         s1 = vf_add(s1, e1);
         vf_store(x + i, e0);
         vf_store(x + i + VL, e1);
     }
     for (; i < n; i += VL) {
-        vf e = vf_exp(vf_sub(vf_load(x + i), m));
+        vf e = vf_exp_below(vf_sub(vf_load(x + i), m));
         s0 = vf_add(s0, e);
         vf_store(x + i, e);
     }

@@ -80,10 +80,10 @@ static void softmax(float *x, int64_t n, float sink_logit, float *row_max, float
     vf s0 = vf_set1(0.0f), s1 = s0, s2 = s0, s3 = s0;
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL) {
-        vf e0 = vf_exp(vf_sub(vf_load(x + i), m));
-        vf e1 = vf_exp(vf_sub(vf_load(x + i + VL), m));
-        vf e2 = vf_exp(vf_sub(vf_load(x + i + 2 * VL), m));
-        vf e3 = vf_exp(vf_sub(vf_load(x + i + 3 * VL), m));
+        vf e0 = vf_exp_below(vf_sub(vf_load(x + i), m));
+        vf e1 = vf_exp_below(vf_sub(vf_load(x + i + VL), m));
+        vf e2 = vf_exp_below(vf_sub(vf_load(x + i + 2 * VL), m));
+        vf e3 = vf_exp_below(vf_sub(vf_load(x + i + 3 * VL), m));
         s0 = vf_add(s0, e0);
         s1 = vf_add(s1, e1);
         s2 = vf_add(s2, e2);
@@ -94,18 +94,18 @@ static void softmax(float *x, int64_t n, float sink_logit, float *row_max, float
         vf_store(x + i + 3 * VL, e3);
     }
     for (; i + VL <= n; i += VL) {
-        vf e = vf_exp(vf_sub(vf_load(x + i), m));
+        vf e = vf_exp_below(vf_sub(vf_load(x + i), m));
         s0 = vf_add(s0, e);
         vf_store(x + i, e);
     }
     if (i < n) {
-        vf e = vf_exp(vf_sub(vf_load_part(x + i, n - i), m));
+        vf e = vf_exp_below(vf_sub(vf_load_part(x + i, n - i), m));
         s1 = vf_add(s1, vf_select(vm_first(n - i), e, vf_set1(0.0f)));
         vf_store_part(x + i, e, n - i);
     }
     float sum = vf_reduce_add(vf_add(vf_add(s0, s1), vf_add(s2, s3)));
     float lane[VL];
-    vf_store(lane, vf_exp(vf_set1(sink_logit - reference)));
+    vf_store(lane, vf_exp_below(vf_set1(sink_logit - reference)));
     sum += lane[0];
     if (sum != 0.0f)
         scale(x, n, 1.0f / sum);

@@ -12,6 +12,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 8
+#define VF_FUSED 1 /* vf_fma rounds once */
 typedef __m256 vf;
 typedef __m256 vm; /* lanes of zeros or ones */
 
@@ -89,9 +90,17 @@ VF_INLINE vm vm_first(int64_t n) {
     return _mm256_castsi256_ps(vf_first_(n));
 }
 
+VF_INLINE bool vm_all(vm m) {
+    return _mm256_movemask_ps(m) == 0xff;
+}
+
 VF_INLINE vf vf_add_exponent(vf x, vf t) {
     __m256i n = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), n));
+}
+
+VF_INLINE vf vf_power(vf t) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23));
 }
 
 VF_INLINE float vf_reduce_add(vf x) {

@@ -12,6 +12,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 16
+#define VF_FUSED 1 /* vf_fma rounds once */
 typedef __m512 vf;
 typedef __mmask16 vm;
 
@@ -84,9 +85,17 @@ VF_INLINE vm vm_bits(uint64_t bits) {
     return (vm)bits;
 }
 
+VF_INLINE bool vm_all(vm m) {
+    return m == 0xffff;
+}
+
 VF_INLINE vf vf_add_exponent(vf x, vf t) {
     __m512i n = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), n));
+}
+
+VF_INLINE vf vf_power(vf t) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
 }
 
 VF_INLINE float vf_reduce_add(vf x) {

@@ -12,6 +12,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 4
+#define VF_FUSED 1 /* vf_fma rounds once */
 typedef float32x4_t vf;
 typedef uint32x4_t vm; /* lanes of zeros or ones */
 
@@ -105,9 +106,17 @@ VF_INLINE vm vm_first(int64_t n) {
     return vcltq_s32(lane, vdupq_n_s32((int32_t)n));
 }
 
+VF_INLINE bool vm_all(vm m) {
+    return vminvq_u32(m) != 0;
+}
+
 VF_INLINE vf vf_add_exponent(vf x, vf t) {
     int32x4_t n = vshlq_n_s32(vreinterpretq_s32_f32(t), 23);
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(x), n));
+}
+
+VF_INLINE vf vf_power(vf t) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23));
 }
 
 VF_INLINE float vf_reduce_add(vf x) {

@@ -107,9 +107,18 @@ VF_INLINE vm vm_first(int64_t n) {
     return n > 0 ? UINT32_MAX : 0;
 }
 
+VF_INLINE bool vm_all(vm m) {
+    return m != 0;
+}
+
 /* Adds the integer in the low bits of t to the exponent of x: x * 2^n for t = n + 0x1.8p23. */
 VF_INLINE vf vf_add_exponent(vf x, vf t) {
     return vf_float_(vf_bits_(x) + (vf_bits_(t) << 23));
+}
+
+/* 2^n for t = n + 127 + 0x1.8p23, -127 <= n <= 127 (0 for -127). */
+VF_INLINE vf vf_power(vf t) {
+    return vf_float_(vf_bits_(t) << 23);
 }
 
 VF_INLINE float vf_reduce_add(vf x) {
