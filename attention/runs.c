@@ -42,6 +42,8 @@ typedef struct tile_row {
     int term_count;
     term_bounds restriction;
     bool by_stride;
+    bool unsure; /* a row's interval is empty, or hulls of several stretches were joined: hulls may reach too
+                    far */
     /* For each block selection in use: how many of the tile's query blocks select each key block. */
     const attn_blocks *blocks[2];
     int64_t *marks[2];
@@ -49,43 +51,51 @@ typedef struct tile_row {
     int block_count;
 } tile_row;
 
-static void widen(attn_interval *hull, attn_interval add) {
-    if (add.first >= add.last)
-        return;
-    if (hull->first >= hull->last) {
-        *hull = add;
-        return;
+/* Adds the terms' bounds over rows [first, last), a stretch in which the ends of every interval only grow
+ * with the row, so that the outermost rows give hull and core. */
+static void bound_stretch(tile_row *row, int64_t first, int64_t last) {
+    const attn_view *view = row->view;
+    const bool selection = attn_has_selection(&view->plan->problem.pattern);
+    /* The restriction comes first, then the terms (without a selection, the restriction once more). */
+    attn_interval low[ATTN_MAX_SELECTED + 1], high[ATTN_MAX_SELECTED + 1];
+    low[0] = low[1] = attn_restriction(view, first);
+    high[0] = high[1] = attn_restriction(view, last - 1);
+    const int count = selection ? attn_selected(view, first, low[0], low + 1) : 1;
+    if (selection)
+        attn_selected(view, last - 1, high[0], high + 1);
+    const bool whole = row->term_count < 0; /* the tile's first stretch */
+    row->term_count = count;
+    for (int t = 0; t <= count; t++) {
+        term_bounds *bounds = t == 0 ? &row->restriction : &row->terms[t - 1];
+        const attn_interval hull = {low[t].first, high[t].last}, core = {high[t].first, low[t].last};
+        row->unsure |= low[t].first >= low[t].last || high[t].first >= high[t].last;
+        if (whole) {
+            *bounds = (term_bounds){hull, core};
+            continue;
+        }
+        bounds->hull.first = attn_min(bounds->hull.first, hull.first);
+        bounds->hull.last = attn_max(bounds->hull.last, hull.last);
+        bounds->core.first = attn_max(bounds->core.first, core.first);
+        bounds->core.last = attn_min(bounds->core.last, core.last);
     }
-    hull->first = attn_min(hull->first, add.first);
-    hull->last = attn_max(hull->last, add.last);
-}
-
-static void narrow(attn_interval *core, attn_interval by) {
-    core->first = attn_max(core->first, by.first);
-    core->last = attn_min(core->last, by.last);
 }
 
 static void bound_rows(tile_row *row) {
-    const attn_view *view = row->view;
-    const bool selection = attn_has_selection(&view->plan->problem.pattern);
-    for (int64_t i = row->first_row; i < row->last_row; i++) {
-        const attn_interval within = attn_restriction(view, i);
-        attn_interval selected[ATTN_MAX_SELECTED] = {within};
-        const int count = selection ? attn_selected(view, i, within, selected) : 1;
-        if (i == row->first_row) {
-            row->term_count = count;
-            row->restriction = (term_bounds){within, within};
-            for (int t = 0; t < count; t++)
-                row->terms[t] = (term_bounds){selected[t], selected[t]};
-            continue;
-        }
-        widen(&row->restriction.hull, within);
-        narrow(&row->restriction.core, within);
-        for (int t = 0; t < count; t++) {
-            widen(&row->terms[t].hull, selected[t]);
-            narrow(&row->terms[t].core, selected[t]);
+    const attn_pattern *pattern = &row->view->plan->problem.pattern;
+    row->term_count = -1;
+    int64_t first = row->first_row;
+    if (pattern->terms & ATTN_GLOBAL) {
+        /* Positions 0..G-1 see everything: the only place where an interval's end falls back. */
+        const int64_t breaks[2] = {-row->view->offset, pattern->global - row->view->offset};
+        for (int k = 0; k < 2; k++) {
+            if (breaks[k] <= first || breaks[k] >= row->last_row)
+                continue;
+            bound_stretch(row, first, breaks[k]);
+            first = breaks[k];
+            row->unsure = true;
         }
     }
+    bound_stretch(row, first, row->last_row);
 }
 
 static void mark_blocks(tile_row *row, const attn_blocks *blocks, int64_t *marks) {
@@ -110,16 +120,21 @@ static bool contains(attn_interval outer, attn_interval inner) {
     return outer.first <= inner.first && inner.last <= outer.last;
 }
 
-/* Kind of the keys of a stretch between two ends, by hulls and cores. */
-static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys) {
+/* Kind of the keys of a stretch between two ends, by hulls and cores; *sure tells whether "partial" is
+ * certain: where one term alone reaches, its hull is attended by some row everywhere. */
+static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys, bool *sure) {
+    int reaching = 0;
     bool some = false;
+    *sure = false;
     if (!overlaps(row->restriction.hull, keys))
         return ATTN_TILE_ABSENT;
     for (int t = 0; t < row->term_count; t++) {
         if (contains(row->terms[t].core, keys))
             return ATTN_TILE_FULL;
-        some |= overlaps(row->terms[t].hull, keys);
+        reaching += overlaps(row->terms[t].hull, keys);
     }
+    *sure = reaching == 1 && !row->unsure && !row->by_stride && row->block_count == 0;
+    some = reaching > 0;
     const bool unrestricted = contains(row->restriction.core, keys);
     if (row->by_stride) {
         if (row->view->plan->problem.pattern.stride == 1 && unrestricted)
@@ -176,6 +191,21 @@ static int compare_int64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Sorts the few ends that a pattern of intervals has by insertion; qsort serves block maps. */
+static void sort_ends(int64_t *ends, int64_t count) {
+    if (count > 64) {
+        qsort(ends, (size_t)count, sizeof *ends, compare_int64);
+        return;
+    }
+    for (int64_t k = 1; k < count; k++) {
+        const int64_t end = ends[k];
+        int64_t at = k;
+        for (; at > 0 && ends[at - 1] > end; at--)
+            ends[at] = ends[at - 1];
+        ends[at] = end;
+    }
+}
+
 static int64_t sorted_ends(const tile_row *row, int64_t *ends) {
     const attn_view *view = row->view;
     int64_t count = 0;
@@ -188,7 +218,7 @@ static int64_t sorted_ends(const tile_row *row, int64_t *ends) {
         for (int64_t c = 1; c < row->blocks[s]->key_blocks; c++)
             if (row->marks[s][c] != row->marks[s][c - 1])
                 add_end(view, ends, &count, c * row->blocks[s]->size);
-    qsort(ends, (size_t)count, sizeof *ends, compare_int64);
+    sort_ends(ends, count);
     int64_t unique = 1;
     for (int64_t k = 1; k < count; k++)
         if (ends[k] != ends[unique - 1])
@@ -227,8 +257,9 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
     for (int64_t k = 0; k + 1 < end_count; k++) {
         const int64_t tile = plan->key_tile;
         const attn_interval keys = {ends[k] * tile, attn_min(ends[k + 1] * tile, view->keys)};
-        const attn_tile_kind kind = stretch_kind(&row, keys);
-        if (kind != ATTN_TILE_PARTIAL || ends[k + 1] - ends[k] > EXACT_TILES) {
+        bool sure;
+        const attn_tile_kind kind = stretch_kind(&row, keys, &sure);
+        if (kind != ATTN_TILE_PARTIAL || sure || ends[k + 1] - ends[k] > EXACT_TILES) {
             add_run(runs, &count, ends[k], ends[k + 1], kind);
             continue;
         }
@@ -297,6 +328,8 @@ static int64_t count_row(const attn_view *view, int64_t i, attn_interval *list) 
 
 int64_t attn_count_pairs(const attn_view *view, int64_t *scratch) {
     const attn_pattern *pattern = &view->plan->problem.pattern;
+    if (!pattern->terms)
+        return view->plan->problem.queries * view->keys;
     int64_t total = 0;
     for (int64_t i = 0; i < view->plan->problem.queries; i++) {
         const int64_t attended = count_row(view, i, (attn_interval *)scratch);
