@@ -1,0 +1,262 @@
+/* The harness: rows (what is measured), their instances (what runs) and results (what came out).
+ *
+ * Order of a run: options -> rows -> predictions -> measurement (Google Benchmark runs the rows) ->
+ * results.json and the table. */
+#ifndef ATTN_BENCH_H
+#define ATTN_BENCH_H
+
+#include "attention/plan.h"
+#include "bench/machine.h"
+
+#include <jansson.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BENCH_SCHEMA_VERSION 1
+
+enum {
+    BENCH_ID_BYTES = 201,  /* with the final 0 */
+    BENCH_MAX_LIST = 64,   /* values of an option that may be given several times */
+    BENCH_MAX_SIZES = 256, /* lengths in --n */
+    BENCH_MAX_ROWS = 20000,
+};
+
+/* ---- Inputs (inputs.c) -------------------------------------------------- */
+
+typedef enum bench_data {
+    BENCH_NORMAL,
+    BENCH_UNIFORM,
+    BENCH_PEAKED,
+    BENCH_RISING,
+    BENCH_TAILS,
+    BENCH_DATA_COUNT
+} bench_data;
+const char *bench_data_name(bench_data data); /* NULL outside */
+const char *bench_data_note(bench_data data); /* one line for the help page */
+
+/* The next number of a SplitMix64 generator. */
+uint64_t bench_random(uint64_t *state);
+
+/* Memory aligned to 64 bytes and touched; NULL when there is none. Released with free. */
+void *bench_alloc(int64_t bytes);
+
+typedef struct bench_inputs {
+    attn_tensors tensors;
+    void *q, *k, *v;
+    float *out, *alibi_slopes, *sink_logits;
+    int64_t out_count; /* floats in out */
+} bench_inputs;
+
+/* Tensors for the problem, the same for the same seed, shapes and data, whatever will run on them.
+ * False when there is no memory. */
+bool bench_inputs_make(bench_inputs *inputs, const attn_problem *problem, bench_data data, uint64_t seed);
+void bench_inputs_free(bench_inputs *inputs);
+
+/* ---- Kernels (kernel_rows.c) ---------------------------------------------- */
+
+typedef struct bench_kernel_run {
+    const attn_kernels *kernels;
+    int64_t n, head_dim, value_dim;
+    attn_dtype dtype;
+    float *a, *b, *c, *d, *e; /* what the kernel wants; 64-byte aligned */
+    uint64_t *bits;
+    attn_flash_tile tile;
+    float result;
+} bench_kernel_run;
+
+typedef struct bench_kernel {
+    const char *name, *note;
+    bool typed;        /* takes storage types other than f32 */
+    const char *shape; /* of the id: n, d, nk, v stand for themselves with their values */
+    double (*flops)(const bench_kernel_run *run);
+    double (*bytes)(const bench_kernel_run *run);
+    bool (*prepare)(bench_kernel_run *run, uint64_t seed); /* false: no memory */
+    void (*call)(bench_kernel_run *run);
+    double (*checksum)(const bench_kernel_run *run);
+} bench_kernel;
+
+extern const bench_kernel bench_kernels[];
+extern const int bench_kernel_count;
+const bench_kernel *bench_kernel_find(const char *name);
+void bench_kernel_free(bench_kernel_run *run);
+
+/* ---- Rows (rows.c) -------------------------------------------------------- */
+
+typedef enum bench_kind { BENCH_ATTENTION, BENCH_STAGE, BENCH_KERNEL } bench_kind;
+
+typedef struct bench_result {
+    bool measured;
+    double *samples_ns; /* time of one call: the mean over calls_per_sample */
+    int sample_count;
+    int64_t calls_per_sample, calls;
+    double median_ns, min_ns, max_ns, cpu_ns;
+    double checksum;
+    double peak_gflops; /* of the threads used, beside the row; 0 unknown */
+    double ghz;         /* likewise; 0 unknown */
+    double pct_peak;
+    int threads_used;
+    int order; /* position in the run */
+} bench_result;
+
+typedef struct bench_row {
+    char id[BENCH_ID_BYTES];
+    /* What was asked for. */
+    bench_kind kind;
+    attn_problem problem;
+    char pattern[128];
+    const char *isa; /* may be "auto" */
+    attn_algorithm algorithm;
+    int threads;
+    bench_data data;
+    attn_stage stage;
+    const bench_kernel *kernel;
+    int64_t n; /* of a kernel */
+    char presets[96];
+    /* What the plan says (attention and stages), or the kernel. */
+    attn_info info;
+    double flops_useful, flops_executed, flops_dense;
+    double bytes_compulsory;
+    /* What is expected. */
+    double predicted_ns; /* of one call; 0 when it will not run */
+    double planned_ns;   /* of the whole row */
+    char left_out[128];  /* why the row is not run; "" when it is */
+    char error[256];     /* why there is no result; "" when there is one */
+    bench_result result;
+} bench_row;
+
+typedef struct bench_rows {
+    bench_row *row;
+    int count, space;
+} bench_rows;
+
+/* ---- Options (options.c) -------------------------------------------------- */
+
+typedef struct bench_list {
+    const char *item[BENCH_MAX_LIST];
+    int count;
+} bench_list;
+
+typedef struct bench_numbers {
+    int64_t item[BENCH_MAX_SIZES];
+    int count;
+} bench_numbers;
+
+typedef struct bench_config {
+    bench_list presets, patterns, isas, kernels;
+    bench_numbers algorithms, dtypes, data; /* attn_algorithm, attn_dtype, bench_data */
+    bench_numbers sizes, threads;
+    bool sizes_given;
+    int64_t heads, kv_heads, head_dim, value_dim, batch, queries; /* 0: not given */
+    float softcap;
+    bool alibi, sink_logit;
+    bool stages;
+    bool standard; /* the standard series (no pattern, algorithm, kernel, preset, stage asked for) */
+    const char *out;
+    bool dry_run, list_presets, no_roofline, no_bind;
+    uint64_t seed;
+    double budget_s;   /* of the whole sweep; 0: none */
+    double max_call_s; /* longer calls are left out; 0: none */
+    /* Google Benchmark's, as far as they decide what we do. */
+    double min_time_s;         /* measuring time of a row */
+    int64_t fixed_calls;       /* --benchmark_min_time=100x; 0: by time */
+    double warm_up_s;          /* at least */
+    const char *filter;        /* NULL: all */
+    bool list_tests, one_call; /* --benchmark_list_tests, --benchmark_dry_run */
+    bool own_table;            /* no --benchmark_format given */
+    const char *library_out;   /* --benchmark_out */
+    int library_argc;          /* what is passed on; argv[0] first */
+    char **library_argv;
+} bench_config;
+
+/* Reads the command line. 0: go on; -1: done (help was printed); else an exit code after an error. */
+int bench_options(int argc, char **argv, const machine *m, bench_config *config);
+void bench_config_free(bench_config *config);
+/* A list "A,B,C" or the powers of two in "A:B"; values from 1 up. Prints an error. */
+bool bench_parse_sizes(const char *option, const char *text, bench_numbers *sizes);
+/* "2s", "0.1", and where `calls` is not NULL "100x". Prints an error. */
+bool bench_parse_time(const char *option, const char *text, double *seconds, int64_t *calls);
+void bench_help(void);
+
+/* All rows that the options ask for, each with its plan's counts or the reason why the library
+ * refuses it. 0, or an exit code after an error. */
+int bench_rows_make(const bench_config *config, bench_rows *rows);
+void bench_rows_free(bench_rows *rows);
+/* Adds a row for which kind, problem and what else was asked for are set; fills the rest. A row whose
+ * id is there already is dropped. */
+int bench_row_add(bench_rows *rows, const bench_row *row);
+/* Counts pairs, FLOPs and bytes, or notes in the row why the library refuses it. 0, or an exit code. */
+int bench_row_count(bench_row *row);
+/* Writes the stable id; false when it does not fit. */
+bool bench_row_id(bench_row *row);
+
+/* ---- Presets (presets.c) -------------------------------------------------- */
+
+void bench_presets_print(void);
+/* Adds the rows of preset NAME, NAME:prefill or NAME:decode. 0, or an exit code after an error. */
+int bench_preset_rows(const bench_config *config, const char *name, bench_rows *rows);
+/* Adds `row` (shapes, pattern and queries set) for every algorithm, ISA level, type, thread count
+ * and kind of data that the options ask for. */
+int bench_expand_row(const bench_config *config, const bench_row *row, bench_rows *rows);
+
+/* ---- Threads (pool.c) ----------------------------------------------------- */
+
+/* Our own threads, each bound to its own PU. While a pool is running its threads spin between tasks,
+ * so that handing one out costs less than a microsecond; stopped, they sleep. */
+typedef struct bench_pool bench_pool;
+/* The calling thread becomes worker 0. NULL when threads cannot be made. */
+bench_pool *bench_pool_new(const machine *m, int threads, bool bind);
+void bench_pool_free(bench_pool *pool);
+const machine_binding *bench_pool_binding(const bench_pool *pool, int worker);
+void bench_pool_start(bench_pool *pool, int threads);
+void bench_pool_stop(bench_pool *pool);
+/* Calls task(context, worker) on the started workers, and returns when all are done. */
+void bench_pool_run(bench_pool *pool, void (*task)(void *context, int worker), void *context);
+
+/* ---- Instances (instance.c) ------------------------------------------------- */
+
+/* A row made ready: plan, tensors, workspace. */
+typedef struct bench_instance {
+    const bench_row *row;
+    bench_pool *pool;
+    const attn_kernels *kernels;
+    attn_plan *plan;
+    bench_inputs inputs;
+    char *workspace;
+    int64_t workspace_stride; /* bytes from one thread's to the next */
+    bench_kernel_run kernel_run;
+    int threads;     /* that run */
+    double first_ns; /* what the first call took, made to see that it works */
+} bench_instance;
+
+/* False with the reason in `error`. */
+bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_pool *pool, uint64_t seed,
+                         int64_t memory_bytes, attn_error *error);
+/* Runs `calls` calls and returns their time in nanoseconds, all together; for a stage the time of that
+ * stage alone. */
+int64_t bench_instance_run(bench_instance *instance, int64_t calls);
+/* Of the output; not finite when something went wrong. */
+double bench_instance_checksum(bench_instance *instance);
+void bench_instance_free(bench_instance *instance);
+
+/* ---- Predictions (predict.c) -------------------------------------------------- */
+
+enum { BENCH_SAMPLES = 7, BENCH_SAMPLES_SLOW = 5, BENCH_MAX_SAMPLES = 256 };
+/* How often a call of `call_ns` is measured at least, and what a row takes with all around it. */
+int bench_min_samples(double call_ns);
+
+/* Measures small instances of what will run and predicts every row's time from them, leaves out what
+ * takes too long, and fits the rest into the budget: first by less time a row (config->min_time_s),
+ * then by leaving out what takes longest. */
+void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool);
+/* Seconds that all rows will take, and what comes before them. */
+double bench_planned_s(const bench_config *config, const bench_rows *rows);
+/* Lists rows, predicted times, what is left out and the total. */
+void bench_dry_run(const bench_config *config, const bench_rows *rows);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,123 @@
+/* What a row will do: pairs, FLOPs, bytes, from the plan that the library makes for it. */
+#include "bench/bench.h"
+#include "cli/cli.h"
+#include "dispatch/dispatch.h"
+
+#include <stdio.h>
+
+/* Is key tile k of `head` visited for any query? Tiles near the diagonal are asked first: in most
+ * patterns the answer is there. */
+static bool key_tile_visited(const attn_plan *plan, int64_t head, int64_t k, int64_t key_tiles,
+                             int64_t query_tiles) {
+    const int64_t middle = k * query_tiles / key_tiles;
+    for (int64_t step = 0; step < query_tiles; step++) {
+        const int64_t below = middle + step, above = middle - step;
+        if (below < query_tiles && attn_plan_tile_kind(plan, head, below, k) != ATTN_TILE_ABSENT)
+            return true;
+        if (step > 0 && above >= 0 && attn_plan_tile_kind(plan, head, above, k) != ATTN_TILE_ABSENT)
+            return true;
+    }
+    return false;
+}
+
+/* Keys of one head that have to be read, to the tile: all of them, unless few queries and a pattern
+ * leave some out, as when decoding with a window. */
+static int64_t keys_needed(const attn_plan *plan, const attn_info *info, const attn_problem *p) {
+    /* With as many queries as keys every key is some query's own; asking would only take time. */
+    if (p->queries >= p->keys || p->pattern.terms == 0)
+        return p->keys;
+    const int64_t key_tiles = (p->keys + info->key_tile - 1) / info->key_tile;
+    const int64_t query_tiles = (p->queries + info->query_tile - 1) / info->query_tile;
+    int64_t keys = 0;
+    for (int64_t k = 0; k < key_tiles; k++) {
+        if (key_tile_visited(plan, 0, k, key_tiles, query_tiles))
+            keys += k + 1 < key_tiles ? info->key_tile : p->keys - k * info->key_tile;
+    }
+    return keys;
+}
+
+static void count_attention(bench_row *row, const attn_plan *plan) {
+    const attn_problem *p = &row->problem;
+    const attn_info *info = &row->info;
+    const double per_pair = 2.0 * (double)(p->head_dim + p->value_dim);
+    const double element = p->dtype == ATTN_F32 ? 4 : 2;
+    row->flops_useful = per_pair * (double)info->pairs_useful;
+    row->flops_executed = per_pair * (double)info->pairs_executed;
+    row->flops_dense = per_pair * (double)info->pairs_dense;
+    const double query_rows = (double)(p->batch * p->heads * p->queries);
+    const double key_rows = (double)(p->batch * p->kv_heads) * (double)keys_needed(plan, info, p);
+    row->bytes_compulsory = query_rows * ((double)p->head_dim * element + (double)p->value_dim * 4) +
+                            key_rows * (double)(p->head_dim + p->value_dim) * element;
+}
+
+/* A stage does its share of the work over the whole score matrix, and moves it. */
+static void count_stage(bench_row *row) {
+    const attn_problem *p = &row->problem;
+    const double element = p->dtype == ATTN_F32 ? 4 : 2;
+    const double useful = (double)row->info.pairs_useful, dense = (double)row->info.pairs_dense;
+    const double query_rows = (double)(p->batch * p->heads * p->queries);
+    const double key_rows = (double)(p->batch * p->kv_heads * p->keys);
+    double per_pair = 0, bytes = 2 * 4 * dense;
+    switch (row->stage) {
+    case ATTN_STAGE_QK:
+        per_pair = 2.0 * (double)p->head_dim;
+        bytes = 4 * dense + element * (double)p->head_dim * (query_rows + key_rows);
+        break;
+    case ATTN_STAGE_PV:
+        per_pair = 2.0 * (double)p->value_dim;
+        bytes = 4 * dense + (double)p->value_dim * (4 * query_rows + element * key_rows);
+        break;
+    case ATTN_STAGE_SCALE:
+        per_pair = 1;
+        break;
+    default:
+        break;
+    }
+    row->flops_useful = per_pair * useful;
+    row->flops_executed = per_pair * (double)row->info.pairs_executed;
+    row->flops_dense = per_pair * dense;
+    row->bytes_compulsory = bytes;
+}
+
+static int count_kernel(bench_row *row) {
+    attn_error error;
+    const attn_kernels *kernels;
+    if (attn_dispatch(row->isa, &kernels, &error) != ATTN_OK)
+        return cli_error("%s", error.text);
+    const bench_kernel_run run = {
+        .kernels = kernels,
+        .n = row->n,
+        .head_dim = row->problem.head_dim,
+        .value_dim = row->problem.value_dim,
+        .dtype = row->problem.dtype,
+    };
+    row->flops_useful = row->flops_executed = row->flops_dense = row->kernel->flops(&run);
+    row->bytes_compulsory = row->kernel->bytes(&run);
+    row->info.isa = kernels->name;
+    return 0;
+}
+
+/* Asks the library. What makes no sense is a usage error; what it does not support is that row's. */
+int bench_row_count(bench_row *row) {
+    if (row->kind == BENCH_KERNEL)
+        return count_kernel(row);
+    const attn_options options = {.isa = row->isa, .algorithm = row->algorithm};
+    attn_plan *plan;
+    attn_error error;
+    switch (attn_plan_create(&row->problem, &options, &plan, &error)) {
+    case ATTN_OK:
+        break;
+    case ATTN_INVALID:
+        return cli_error("%s", error.text);
+    default:
+        snprintf(row->error, sizeof row->error, "%s", error.text);
+        return 0;
+    }
+    row->info = attn_plan_info(plan);
+    if (row->kind == BENCH_STAGE)
+        count_stage(row);
+    else
+        count_attention(row, plan);
+    attn_plan_destroy(plan);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* The help page of `attnscope bench`. */
+#include "bench/bench.h"
+
+#include <stdio.h>
+
+static const char before[] =
+    "Usage: attnscope bench [OPTION]...\n"
+    "\n"
+    "Measures attention, row by row, through Google Benchmark. Without options: the standard sweep, one\n"
+    "head of 64, dense naive, dense flash, causal, window and sparse, at every ISA level of this machine,\n"
+    "in under three minutes, written to results.json.\n"
+    "\n"
+    "What to measure (lists multiply; options marked * may be repeated)\n"
+    "  --n A:B | A,B,C      lengths: powers of two from A to B, or a list (128:8192)\n"
+    "  --pattern SPEC *     pairs attended, as in 'attnscope eval' (dense)\n"
+    "  --algorithm A *      auto, naive, flash (auto)\n"
+    "  --isa I *            auto, or a level of 'attnscope info' (auto; standard sweep: all)\n"
+    "  --dtype T *          f32, f16, bf16: storage of Q, K and V (f32)\n"
+    "  --threads T *        as many as the process may use (1)\n"
+    "  --heads H            query heads (1)\n"
+    "  --kv-heads H         key and value heads (as --heads)\n"
+    "  --head-dim D         of Q and K (64)\n"
+    "  --value-dim D        of V (as --head-dim)\n"
+    "  --batch B            (1)\n"
+    "  --queries N          queries against n keys (n), as in decoding\n"
+    "  --softcap X          cap scores\n"
+    "  --alibi              ALiBi slopes\n"
+    "  --sink-logit         a sink logit per head\n"
+    "  --preset NAME *      a model's shapes instead; NAME:prefill or NAME:decode for a part\n"
+    "  --list-presets       show them ('--preset list' too)\n"
+    "  --stages             the five stages of naive, each on its own; without --algorithm only these\n"
+    "  --kernel NAME *      single kernels instead, of n elements or n x D:\n";
+
+static const char between[] = "  --data KIND *        what the tensors hold (normal):\n";
+
+static const char after[] =
+    "\n"
+    "How to measure\n"
+    "  --out FILE           write results as JSON (standard sweep: results.json)\n"
+    "  --dry-run            list the rows with their predicted times, measure nothing\n"
+    "  --budget SECONDS     fit the whole run into this time (standard sweep: 150)\n"
+    "  --max-call SECONDS   leave out rows whose calls take longer (2, without --n)\n"
+    "  --seed N             of data and order (1)\n"
+    "  --no-bind            do not bind threads to CPUs\n"
+    "  --no-roofline        do not measure bandwidths first\n"
+    "  --benchmark_*        Google Benchmark's options. --benchmark_min_time=0.1s (or 100x calls) is the\n"
+    "                       time for a row, --benchmark_filter selects ids, --benchmark_out writes the\n"
+    "                       library's own file\n"
+    "\n"
+    "A row's time is the median over samples; a sample is one call, or the mean of as many as take 10\n"
+    "microseconds. Percent of peak compares useful FLOPs with the FMA peak measured beside the row.\n"
+    "\n"
+    "Exit code: 0 all rows measured; 2 usage or input error; 4 a row failed; 130 interrupted (what was\n"
+    "measured is written, marked incomplete).\n"
+    "\n"
+    "Examples\n"
+    "  attnscope bench --out results.json\n"
+    "  attnscope bench --dry-run\n"
+    "  attnscope bench --pattern causal --pattern window=256 --n 1024:8192 --isa avx2\n"
+    "  attnscope bench --preset llama-3-8b:decode --dtype bf16 --threads 2\n"
+    "  attnscope bench --kernel softmax --kernel exp --n 4096\n"
+    "  attnscope bench --stages --pattern causal --n 512,1024,2048\n";
+
+void bench_help(void) {
+    fputs(before, stdout);
+    for (int i = 0; i < bench_kernel_count; i++)
+        printf("                         %-10s %s\n", bench_kernels[i].name, bench_kernels[i].note);
+    fputs(between, stdout);
+    for (int i = 0; i < BENCH_DATA_COUNT; i++)
+        printf("                         %-10s %s\n", bench_data_name((bench_data)i),
+               bench_data_note((bench_data)i));
+    fputs(after, stdout);
+}

@@ -1,0 +1,144 @@
+/* A row made ready to run: its plan, tensors and workspace, and one way to call them all. */
+#include "bench/bench.h"
+#include "dispatch/dispatch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t round_up_64(int64_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Refused before the system has to kill us for it. */
+static bool memory_allows(double bytes, int64_t memory_bytes, attn_error *error) {
+    if (memory_bytes <= 0 || bytes <= 0.9 * (double)memory_bytes)
+        return true;
+    attn_fail(error, ATTN_NO_MEMORY, "needs %.3g GB of memory, this machine offers %.3g GB", bytes / 1e9,
+              (double)memory_bytes / 1e9);
+    return false;
+}
+
+static bool make_attention(bench_instance *instance, uint64_t seed, int64_t memory_bytes, attn_error *error) {
+    const bench_row *row = instance->row;
+    const attn_problem *p = &row->problem;
+    const attn_options options = {.isa = row->isa, .algorithm = row->algorithm};
+    if (attn_plan_create(p, &options, &instance->plan, error) != ATTN_OK)
+        return false;
+    instance->workspace_stride = round_up_64(attn_plan_info(instance->plan).workspace_bytes);
+    const double element = p->dtype == ATTN_F32 ? 4 : 2, rows = (double)(p->batch * p->heads * p->queries);
+    const double tensors = (rows * (double)p->head_dim + (double)(p->batch * p->kv_heads * p->keys) *
+                                                             (double)(p->head_dim + p->value_dim)) *
+                               element +
+                           rows * (double)p->value_dim * 4;
+    if (!memory_allows(tensors + (double)instance->threads * (double)instance->workspace_stride, memory_bytes,
+                       error))
+        return false;
+    instance->workspace = bench_alloc(instance->threads * instance->workspace_stride);
+    if (!instance->workspace || !bench_inputs_make(&instance->inputs, p, row->data, seed)) {
+        attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
+        return false;
+    }
+    /* What is wrong is said here, so that calls need not be checked one by one. */
+    const int64_t start = machine_now_ns();
+    const attn_status status = attn_execute_part(instance->plan, &instance->inputs.tensors,
+                                                 instance->workspace, 0, instance->threads, error);
+    instance->first_ns = (double)(machine_now_ns() - start);
+    return status == ATTN_OK;
+}
+
+static bool make_kernel(bench_instance *instance, uint64_t seed, int64_t memory_bytes, attn_error *error) {
+    const bench_row *row = instance->row;
+    bench_kernel_run *run = &instance->kernel_run;
+    *run = (bench_kernel_run){
+        .kernels = instance->kernels,
+        .n = row->n,
+        .head_dim = row->problem.head_dim,
+        .value_dim = row->problem.value_dim,
+        .dtype = row->problem.dtype,
+    };
+    /* Operands exist twice for a moment: as made, and packed. */
+    if (!memory_allows(2 * row->bytes_compulsory, memory_bytes, error))
+        return false;
+    if (!row->kernel->prepare(run, seed)) {
+        attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
+        return false;
+    }
+    return true;
+}
+
+bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_pool *pool, uint64_t seed,
+                         int64_t memory_bytes, attn_error *error) {
+    *instance = (bench_instance){.row = row, .pool = pool, .threads = row->threads};
+    if (attn_dispatch(row->isa, &instance->kernels, error) != ATTN_OK)
+        return false;
+    const bool made = row->kind == BENCH_KERNEL ? make_kernel(instance, seed, memory_bytes, error)
+                                                : make_attention(instance, seed, memory_bytes, error);
+    if (!made)
+        bench_instance_free(instance);
+    return made;
+}
+
+static void run_part(void *context, int worker) {
+    bench_instance *instance = context;
+    char *workspace = instance->workspace + worker * instance->workspace_stride;
+    attn_execute_part(instance->plan, &instance->inputs.tensors, workspace, worker, instance->threads, NULL);
+}
+
+/* Runs the stages up to the row's own over all heads, and times that one alone: what the earlier ones
+ * leave in the workspace is what it works on in place, and must be there anew for every call. */
+static int64_t run_stage(bench_instance *instance, attn_stage last) {
+    const attn_problem *p = &instance->row->problem;
+    int64_t elapsed = 0;
+    for (int64_t b = 0; b < p->batch; b++) {
+        for (int64_t h = 0; h < p->heads; h++) {
+            for (int s = 0; s < (int)last; s++)
+                attn_naive_stage(instance->plan, &instance->inputs.tensors, instance->workspace, b, h,
+                                 (attn_stage)s);
+            const int64_t start = machine_now_ns();
+            attn_naive_stage(instance->plan, &instance->inputs.tensors, instance->workspace, b, h, last);
+            elapsed += machine_now_ns() - start;
+        }
+    }
+    return elapsed;
+}
+
+int64_t bench_instance_run(bench_instance *instance, int64_t calls) {
+    if (instance->row->kind == BENCH_STAGE) {
+        int64_t elapsed = 0;
+        for (int64_t i = 0; i < calls; i++)
+            elapsed += run_stage(instance, instance->row->stage);
+        return elapsed;
+    }
+    const int64_t start = machine_now_ns();
+    if (instance->row->kind == BENCH_KERNEL) {
+        for (int64_t i = 0; i < calls; i++)
+            instance->row->kernel->call(&instance->kernel_run);
+    } else if (instance->threads == 1) {
+        for (int64_t i = 0; i < calls; i++)
+            run_part(instance, 0);
+    } else {
+        for (int64_t i = 0; i < calls; i++)
+            bench_pool_run(instance->pool, run_part, instance);
+    }
+    return machine_now_ns() - start;
+}
+
+double bench_instance_checksum(bench_instance *instance) {
+    if (instance->row->kind == BENCH_KERNEL)
+        return instance->row->kernel->checksum(&instance->kernel_run);
+    if (instance->row->kind == BENCH_STAGE)
+        run_stage(instance, ATTN_STAGE_PV);
+    double sum = 0;
+    for (int64_t i = 0; i < instance->inputs.out_count; i++)
+        sum += (double)instance->inputs.out[i];
+    return sum;
+}
+
+void bench_instance_free(bench_instance *instance) {
+    attn_plan_destroy(instance->plan);
+    bench_inputs_free(&instance->inputs);
+    bench_kernel_free(&instance->kernel_run);
+    free(instance->workspace);
+    *instance = (bench_instance){0};
+}

@@ -1,0 +1,305 @@
+/* Single kernels as rows: `--kernel NAME`. One table line each: operands, call, FLOPs, bytes. */
+#include "bench/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t round_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b * b;
+}
+
+static float *floats(int64_t count) {
+    return bench_alloc(count * (int64_t)sizeof(float));
+}
+
+/* Random numbers in -2..2, in the storage type of the run. */
+static void *make_source(const bench_kernel_run *run, attn_dtype dtype, int64_t count, uint64_t seed) {
+    void *memory = bench_alloc(count * (dtype == ATTN_F32 ? 4 : 2));
+    uint64_t state = seed ^ (uint64_t)run->n;
+    for (int64_t i = 0; memory && i < count; i++) {
+        const float x = (float)((int64_t)bench_random(&state) >> 40) * 0x1p-22f;
+        if (dtype == ATTN_F32)
+            ((float *)memory)[i] = x;
+        else
+            ((uint16_t *)memory)[i] = dtype == ATTN_F16 ? attn_f32_to_f16(x) : attn_f32_to_bf16(x);
+    }
+    return memory;
+}
+
+static double element_bytes(const bench_kernel_run *run) {
+    return run->dtype == ATTN_F32 ? 4 : 2;
+}
+
+static double no_flops(const bench_kernel_run *run) {
+    return 0;
+}
+
+static double sum(const float *x, int64_t count) {
+    double total = 0;
+    for (int64_t i = 0; i < count; i++)
+        total += (double)x[i];
+    return total;
+}
+
+/* ---- matmul: scores, n x n with depth D ---- */
+
+static bool scores_prepare(bench_kernel_run *run, uint64_t seed) {
+    const attn_kernels *k = run->kernels;
+    const int64_t n = run->n, depth = run->head_dim;
+    float *source = make_source(run, ATTN_F32, n * depth, seed);
+    run->a = floats(round_up(n, k->mr) * depth);
+    run->b = floats(round_up(n, k->nr) * depth);
+    run->c = floats(n * n);
+    const bool made = source && run->a && run->b && run->c;
+    if (made) {
+        k->pack_a(run->a, source, ATTN_F32, depth, n, depth, 0.125f);
+        k->pack_bt(run->b, source, ATTN_F32, depth, n, depth);
+    }
+    free(source);
+    return made;
+}
+static void scores_call(bench_kernel_run *run) {
+    const attn_kernels *k = run->kernels;
+    k->matmul(run->n, run->n, run->head_dim, run->a, run->b, run->head_dim * k->nr, run->c, run->n, false);
+}
+static double scores_flops(const bench_kernel_run *run) {
+    return 2.0 * (double)run->n * (double)run->n * (double)run->head_dim;
+}
+static double scores_bytes(const bench_kernel_run *run) {
+    return 4.0 * (double)run->n * (2 * (double)run->head_dim + (double)run->n);
+}
+static double scores_checksum(const bench_kernel_run *run) {
+    return sum(run->c, run->n * run->n);
+}
+
+/* ---- matmul_pv: weights times values, n x Dv with depth n ---- */
+
+static bool values_prepare(bench_kernel_run *run, uint64_t seed) {
+    const attn_kernels *k = run->kernels;
+    const int64_t n = run->n, width = run->value_dim;
+    float *weights = make_source(run, ATTN_F32, n * n, seed),
+          *values = make_source(run, ATTN_F32, n * width, seed);
+    run->a = floats(round_up(n, k->mr) * n);
+    run->b = floats(round_up(width, k->nr) * n);
+    run->c = floats(n * width);
+    const bool made = weights && values && run->a && run->b && run->c;
+    if (made) {
+        k->pack_a(run->a, weights, ATTN_F32, n, n, n, 1.0f);
+        k->pack_b(run->b, n * k->nr, values, ATTN_F32, width, n, width, false);
+    }
+    free(weights);
+    free(values);
+    return made;
+}
+static void values_call(bench_kernel_run *run) {
+    const attn_kernels *k = run->kernels;
+    k->matmul(run->n, run->value_dim, run->n, run->a, run->b, run->n * k->nr, run->c, run->value_dim, false);
+}
+static double values_flops(const bench_kernel_run *run) {
+    return 2.0 * (double)run->n * (double)run->n * (double)run->value_dim;
+}
+static double values_bytes(const bench_kernel_run *run) {
+    return 4.0 * (double)run->n * (2 * (double)run->value_dim + (double)run->n);
+}
+static double values_checksum(const bench_kernel_run *run) {
+    return sum(run->c, run->n * run->value_dim);
+}
+
+/* ---- vectors of n: x in a, y in b ---- */
+
+static bool vector_prepare(bench_kernel_run *run, uint64_t seed) {
+    run->a = make_source(run, run->dtype, run->n, seed);
+    run->b = floats(run->n);
+    run->bits = bench_alloc(round_up(run->n, 64) / 8);
+    uint64_t state = seed;
+    for (int64_t i = 0; run->bits && i < round_up(run->n, 64) / 64; i++)
+        run->bits[i] = bench_random(&state);
+    return run->a && run->b && run->bits;
+}
+static double in_place_bytes(const bench_kernel_run *run) {
+    return 8.0 * (double)run->n;
+}
+static double convert_bytes(const bench_kernel_run *run) {
+    return (element_bytes(run) + 4) * (double)run->n;
+}
+static double read_bytes(const bench_kernel_run *run) {
+    return 4.0 * (double)run->n;
+}
+static double n_flops(const bench_kernel_run *run) {
+    return (double)run->n;
+}
+static double vector_checksum(const bench_kernel_run *run) {
+    return sum(run->b, run->n) + (double)run->result;
+}
+/* For what leaves -inf behind: what is left of the finite ones. */
+static double masked_checksum(const bench_kernel_run *run) {
+    double total = 0;
+    for (int64_t i = 0; i < run->n; i++)
+        total += isinf(run->a[i]) ? 0 : (double)run->a[i];
+    return total;
+}
+static double in_place_checksum(const bench_kernel_run *run) {
+    return sum(run->a, run->n);
+}
+/* A factor of 1: any other would leave the numbers subnormal or infinite after enough calls. */
+static void scale_call(bench_kernel_run *run) {
+    run->kernels->scale(run->a, run->n, 1.0f);
+}
+static void adjust_call(bench_kernel_run *run) {
+    run->kernels->adjust(run->a, run->n, &(attn_score_ops){.softcap = 50});
+}
+static void mask_call(bench_kernel_run *run) {
+    run->kernels->mask(run->a, run->bits, run->n);
+}
+/* In place, so from the second call on a softmax of probabilities: the same work. */
+static void softmax_call(bench_kernel_run *run) {
+    float maximum, total;
+    run->kernels->softmax(run->a, run->n, -INFINITY, &maximum, &total);
+    run->result = total;
+}
+static void exp_call(bench_kernel_run *run) {
+    run->kernels->exp(run->b, run->a, run->n);
+}
+static void widen_call(bench_kernel_run *run) {
+    run->kernels->widen(run->b, run->a, run->dtype, run->n);
+}
+static void read_call(bench_kernel_run *run) {
+    run->result = run->kernels->read(run->a, run->n);
+}
+static void copy_call(bench_kernel_run *run) {
+    run->kernels->copy(run->b, run->a, run->n);
+}
+
+/* ---- packing of n x D: source in a, panels in b ---- */
+
+static bool pack_prepare(bench_kernel_run *run, uint64_t seed) {
+    const attn_kernels *k = run->kernels;
+    run->a = make_source(run, run->dtype, run->n * run->head_dim, seed);
+    run->b = floats(round_up(run->n, k->mr * k->nr) * round_up(run->head_dim, k->nr));
+    return run->a && run->b;
+}
+static double pack_bytes(const bench_kernel_run *run) {
+    return (element_bytes(run) + 4) * (double)run->n * (double)run->head_dim;
+}
+static double pack_checksum(const bench_kernel_run *run) {
+    return sum(run->b, run->n * run->head_dim);
+}
+static void pack_a_call(bench_kernel_run *run) {
+    run->kernels->pack_a(run->b, run->a, run->dtype, run->head_dim, run->n, run->head_dim, 0.125f);
+}
+static void pack_bt_call(bench_kernel_run *run) {
+    run->kernels->pack_bt(run->b, run->a, run->dtype, run->head_dim, run->n, run->head_dim);
+}
+static void pack_b_call(bench_kernel_run *run) {
+    run->result = run->kernels->pack_b(run->b, run->n * run->kernels->nr, run->a, run->dtype, run->head_dim,
+                                       run->n, run->head_dim, true);
+}
+
+/* ---- flash_tile: one tile of queries against n keys ---- */
+
+static bool tile_prepare(bench_kernel_run *run, uint64_t seed) {
+    const attn_kernels *k = run->kernels;
+    const int64_t rows = k->query_tile, keys = run->n, depth = run->head_dim, width = run->value_dim;
+    float *query = make_source(run, ATTN_F32, rows * depth, seed);
+    float *key = make_source(run, ATTN_F32, keys * depth, seed + 1);
+    float *value = make_source(run, ATTN_F32, keys * width, seed + 2);
+    run->a = floats(rows * depth);
+    run->b = floats(round_up(keys, k->nr) * depth);
+    run->c = floats(keys * round_up(width, k->nr));
+    run->d = floats(rows * (round_up(width, k->nr) + 2));
+    run->e = floats(k->flash_scratch);
+    const bool made = query && key && value && run->a && run->b && run->c && run->d && run->e;
+    if (made) {
+        k->pack_a(run->a, query, ATTN_F32, depth, rows, depth, 1 / sqrtf((float)depth));
+        k->pack_bt(run->b, key, ATTN_F32, depth, keys, depth);
+        k->pack_b(run->c, keys * k->nr, value, ATTN_F32, width, keys, width, true);
+        run->tile = (attn_flash_tile){
+            .rows = rows,
+            .head_dim = depth,
+            .value_dim = width,
+            .query = run->a,
+            .value_panel_stride = keys * k->nr,
+            .acc = run->d,
+            .row_max = run->d + rows * round_up(width, k->nr),
+            .row_sum = run->d + rows * (round_up(width, k->nr) + 1),
+            .scratch = run->e,
+        };
+    }
+    free(query);
+    free(key);
+    free(value);
+    return made;
+}
+static void tile_call(bench_kernel_run *run) {
+    const attn_kernels *k = run->kernels;
+    attn_flash_tile *tile = &run->tile;
+    memset(run->d, 0, (size_t)(tile->rows * (round_up(run->value_dim, k->nr) + 2)) * sizeof(float));
+    for (int64_t r = 0; r < tile->rows; r++)
+        tile->row_max[r] = -INFINITY;
+    for (int64_t key = 0; key < run->n; key += k->key_block) {
+        tile->keys = run->n - key < k->key_block ? run->n - key : k->key_block;
+        tile->key = run->b + key * run->head_dim;
+        tile->value = run->c + key * k->nr;
+        k->flash_tile(tile);
+    }
+}
+static double tile_flops(const bench_kernel_run *run) {
+    return 2.0 * (double)run->kernels->query_tile * (double)run->n * (double)(run->head_dim + run->value_dim);
+}
+static double tile_bytes(const bench_kernel_run *run) {
+    return 4.0 * (double)(run->n + run->kernels->query_tile) * (double)(run->head_dim + run->value_dim);
+}
+static double tile_checksum(const bench_kernel_run *run) {
+    return sum(run->tile.acc, run->tile.rows * round_up(run->value_dim, run->kernels->nr));
+}
+
+/* ---- The table ---- */
+
+const bench_kernel bench_kernels[] = {
+    {"matmul", "scores: n x n with depth D", false, "n/d", scores_flops, scores_bytes, scores_prepare,
+     scores_call, scores_checksum},
+    {"matmul_pv", "weights times values: n x Dv with depth n", false, "n/dv", values_flops, values_bytes,
+     values_prepare, values_call, values_checksum},
+    {"scale", "a row of n scores times a factor", false, "n", n_flops, in_place_bytes, vector_prepare,
+     scale_call, in_place_checksum},
+    {"adjust", "softcap of a row of n scores", false, "n", no_flops, in_place_bytes, vector_prepare,
+     adjust_call, in_place_checksum},
+    {"mask", "a row of n scores under random bits", false, "n", no_flops, in_place_bytes, vector_prepare,
+     mask_call, masked_checksum},
+    {"softmax", "a row of n scores", false, "n", no_flops, in_place_bytes, vector_prepare, softmax_call,
+     in_place_checksum},
+    {"exp", "n numbers", false, "n", no_flops, in_place_bytes, vector_prepare, exp_call, vector_checksum},
+    {"widen", "n numbers from --dtype to f32", true, "n", no_flops, convert_bytes, vector_prepare, widen_call,
+     vector_checksum},
+    {"pack_a", "n x D into A panels", true, "n/d", no_flops, pack_bytes, pack_prepare, pack_a_call,
+     pack_checksum},
+    {"pack_bt", "n x D into B panels, transposed", true, "n/d", no_flops, pack_bytes, pack_prepare,
+     pack_bt_call, pack_checksum},
+    {"pack_b", "n x D into B panels", true, "n/d", no_flops, pack_bytes, pack_prepare, pack_b_call,
+     pack_checksum},
+    {"flash_tile", "one tile of queries against n keys", false, "n/d/dv", tile_flops, tile_bytes,
+     tile_prepare, tile_call, tile_checksum},
+    {"read", "sum of n numbers", false, "n", no_flops, read_bytes, vector_prepare, read_call,
+     vector_checksum},
+    {"copy", "n numbers", false, "n", no_flops, in_place_bytes, vector_prepare, copy_call, vector_checksum},
+};
+const int bench_kernel_count = sizeof bench_kernels / sizeof bench_kernels[0];
+
+const bench_kernel *bench_kernel_find(const char *name) {
+    for (int i = 0; i < bench_kernel_count; i++) {
+        if (strcmp(bench_kernels[i].name, name) == 0)
+            return &bench_kernels[i];
+    }
+    return NULL;
+}
+
+void bench_kernel_free(bench_kernel_run *run) {
+    free(run->a);
+    free(run->b);
+    free(run->c);
+    free(run->d);
+    free(run->e);
+    free(run->bits);
+    memset(run, 0, sizeof *run);
+}

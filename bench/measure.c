@@ -1,0 +1,325 @@
+/* Measuring a row: peaks before and after, warm-up, samples, and what they say. */
+#include "bench/session.h"
+#include "dispatch/dispatch.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A sample shorter than this would measure the clock: reading it takes some 25 ns. */
+static const double sample_ns = 10e3;
+/* Each side of a row, for peak and effective clock. */
+static const double peak_ms = 4;
+/* A row faster than its peak by more than this was not measured, whatever the samples say. */
+static const double fault_pct = 105;
+
+/* ---- Interruption ---------------------------------------------------------------- */
+
+volatile sig_atomic_t bench_interrupted;
+
+static void on_signal(int number) {
+    bench_interrupted = number;
+}
+
+void bench_catch_signals(void) {
+    static const int signals[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        sigemptyset(&action.sa_mask);
+        /* Ignored is what a shell's background job inherits: it stays so. */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+/* ---- Before the rows -------------------------------------------------------------- */
+
+bool bench_session_order(bench_session *session) {
+    const bench_rows *rows = session->rows;
+    session->order = calloc((size_t)rows->count + 1, sizeof *session->order);
+    if (!session->order)
+        return false;
+    int count = 0;
+    for (int i = 0; i < rows->count; i++) {
+        if (!*rows->row[i].left_out && !*rows->row[i].error)
+            session->order[count++] = &rows->row[i];
+    }
+    uint64_t state = session->config->seed;
+    for (int i = count - 1; i > 0; i--) {
+        const int j = (int)(bench_random(&state) % (uint64_t)(i + 1));
+        bench_row *swapped = session->order[i];
+        session->order[i] = session->order[j];
+        session->order[j] = swapped;
+    }
+    if (count > 1) {
+        session->again = *session->order[0];
+        session->order[count++] = &session->again;
+    }
+    for (int i = 0; i < count; i++)
+        session->planned_ns += (double)session->config->repetitions * session->order[i]->planned_ns;
+    session->order_count = count;
+    return true;
+}
+
+bool bench_session_limits(bench_session *session) {
+    const bench_rows *rows = session->rows;
+    session->limits = calloc((size_t)rows->count + 1, sizeof *session->limits);
+    if (!session->limits)
+        return false;
+    /* Short runs get a short look: the figures are for orientation beside the rows. */
+    const double milliseconds = fmin(30, fmax(1, session->config->min_time_s * 200));
+    for (int i = 0; i < rows->count && !bench_interrupted; i++) {
+        const int threads = rows->row[i].threads;
+        bool known = *rows->row[i].left_out || *rows->row[i].error;
+        for (int k = 0; k < session->limits_count; k++)
+            known = known || session->limits[k].threads == threads;
+        if (known)
+            continue;
+        bench_limits *limits = &session->limits[session->limits_count];
+        limits->threads = threads;
+        attn_error error;
+        if (roofline_measure(session->machine, threads, milliseconds, &limits->limits, NULL, NULL, &error) !=
+            ATTN_OK) {
+            fprintf(stderr, "attnscope bench: no limits for %d threads: %s\n", threads, error.text);
+            continue;
+        }
+        session->limits_count++;
+    }
+    return true;
+}
+
+/* ---- Peaks ------------------------------------------------------------------------- */
+
+typedef struct peaks {
+    const attn_kernels *kernels;
+    double milliseconds;
+    roofline_peak of[1024];
+} peaks;
+
+static void peak_task(void *context, int worker) {
+    peaks *p = context;
+    p->of[worker] = roofline_fma(p->kernels, p->milliseconds);
+}
+
+/* What the threads of the row reach together, and the mean of their clocks; keeps the larger. */
+static void take_peak(bench_session *session, double milliseconds) {
+    const bench_instance *instance = &session->instance;
+    peaks p = {.kernels = instance->kernels, .milliseconds = milliseconds};
+    bench_pool_run(session->pool, peak_task, &p);
+    double gflops = 0, ghz = 0;
+    for (int i = 0; i < instance->threads; i++) {
+        gflops += p.of[i].gflops;
+        ghz += p.of[i].ghz / instance->threads;
+    }
+    if (gflops > session->peak_gflops)
+        session->peak_gflops = gflops;
+    session->ghz = session->ghz > 0 ? (session->ghz + ghz) / 2 : ghz;
+    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
+        if (strcmp(attn_isa_name(i), instance->kernels->name) == 0)
+            session->best_peak[i] = fmax(session->best_peak[i], p.of[0].gflops);
+    }
+}
+
+double bench_pct_peak(const bench_row *row) {
+    const bench_result *r = &row->result;
+    if (!(r->peak_gflops > 0) || !(r->median_ns > 0))
+        return 0;
+    return 100 * row->flops_useful / r->median_ns / r->peak_gflops;
+}
+
+double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level) {
+    const machine_binding *binding = bench_pool_binding(session->pool, 0);
+    const machine_pu *pu = binding->bound ? machine_find_pu(session->machine, binding->os_index) : NULL;
+    if (!pu)
+        pu = &session->machine->pus[0];
+    for (int i = 0; i < session->limits_count; i++) {
+        const bench_limits *l = &session->limits[i];
+        if (l->threads != row->result.threads_used || !(row->result.median_ns > 0))
+            continue;
+        int at = 0;
+        while (at < ROOFLINE_MEMORY &&
+               !(l->limits.level[at].read_gbs > 0 && row->bytes_compulsory <= (double)pu->cache[at].bytes))
+            at++;
+        if (level)
+            *level = at;
+        if (l->limits.level[at].read_gbs > 0)
+            return 100 * row->bytes_compulsory / row->result.median_ns / l->limits.level[at].read_gbs;
+    }
+    return 0;
+}
+
+/* ---- A row -------------------------------------------------------------------------- */
+
+/* How far behind its plan the run is, as a factor for what is left: a loaded machine must not make a
+ * sweep twice as long. */
+static double pace(const bench_session *session) {
+    const double planned = session->planned_ns - session->done_ns;
+    const double left = session->config->budget_s * 1e9 - (double)(machine_now_ns() - session->started_ns);
+    if (session->config->budget_s <= 0 || planned <= 0 || left >= planned)
+        return 1;
+    return fmax(left / planned, 0.1);
+}
+
+/* Warms up by time and by number; returns the nanoseconds that a call took at the end of it, with all
+ * that has to run before it. */
+static double warm_up(bench_session *session) {
+    const double least = session->config->warm_up_s * 1e9;
+    double call = session->instance.first_ns;
+    if (session->instance.threads == 1 && call > fmax(50e6, least))
+        return call;
+    const int64_t start = machine_now_ns();
+    int64_t calls = 1;
+    for (int rounds = 0; !bench_interrupted; rounds++) {
+        const int64_t before = machine_now_ns();
+        const double elapsed = (double)(before - start);
+        if (elapsed >= least && (rounds >= 3 || elapsed > 50e6))
+            break;
+        bench_instance_run(&session->instance, calls);
+        call = fmax((double)(machine_now_ns() - before) / (double)calls, 1);
+        calls = (int64_t)fmin(1e6, fmax(1, least / 4 / call));
+    }
+    return call;
+}
+
+static void choose_samples(bench_session *session, double call) {
+    const bench_config *config = session->config;
+    const double slower = pace(session);
+    double time = config->min_time_s * 1e9 * slower;
+    int64_t least = slower < 0.5 ? 3 : bench_min_samples(call);
+    if (config->one_call) {
+        session->sample_calls = session->sample_count = 1;
+        return;
+    }
+    session->sample_calls = (int64_t)ceil(sample_ns / call);
+    if (config->fixed_calls) {
+        /* Exactly as many calls as asked for, to the sample. */
+        if (session->sample_calls > config->fixed_calls)
+            session->sample_calls = config->fixed_calls;
+        time = (double)config->fixed_calls * call;
+        least = 1;
+    }
+    /* Not more samples than a file should hold: longer ones instead. */
+    session->sample_calls =
+        (int64_t)fmax((double)session->sample_calls, ceil(time / call / BENCH_MAX_SAMPLES));
+    session->sample_count = (int64_t)fmax((double)least, round(time / call / (double)session->sample_calls));
+}
+
+static bool make_space(bench_session *session, bench_result *r) {
+    const int space = r->sample_count + (int)session->sample_count;
+    double *grown = realloc(r->samples_ns, (size_t)space * sizeof *grown);
+    if (!grown)
+        return false;
+    r->samples_ns = grown;
+    return true;
+}
+
+static void finish(bench_session *session, const bench_row *row) {
+    if (session->instance.row) {
+        bench_pool_stop(session->pool);
+        bench_instance_free(&session->instance);
+    }
+    session->done++;
+    session->done_ns += row->planned_ns;
+}
+
+int64_t bench_measure_begin(bench_session *session, bench_row *row) {
+    attn_error error;
+    if (bench_interrupted)
+        return 0;
+    bench_progress(session, row);
+    session->peak_gflops = session->ghz = 0;
+    if (!bench_instance_make(&session->instance, row, session->pool, session->config->seed,
+                             session->machine->memory_bytes, &error)) {
+        snprintf(row->error, sizeof row->error, "%s", error.text);
+        finish(session, row);
+        return 0;
+    }
+    bench_pool_start(session->pool, row->threads);
+    take_peak(session, peak_ms);
+    choose_samples(session, warm_up(session));
+    if (!make_space(session, &row->result)) {
+        snprintf(row->error, sizeof row->error, "not enough memory for the samples");
+        finish(session, row);
+        return 0;
+    }
+    row->result.order = session->done;
+    row->result.calls_per_sample = session->sample_calls;
+    return session->sample_calls * session->sample_count;
+}
+
+static double cpu_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+void bench_measure_samples(bench_session *session, bench_row *row) {
+    bench_result *r = &row->result;
+    const double cpu = cpu_now_ns();
+    int64_t taken = 0;
+    for (; taken < session->sample_count && !bench_interrupted; taken++) {
+        const double elapsed = (double)bench_instance_run(&session->instance, session->sample_calls);
+        /* A clock that did not move still took less than its step. */
+        r->samples_ns[r->sample_count++] = fmax(elapsed, 1) / (double)session->sample_calls;
+    }
+    r->calls += taken * session->sample_calls;
+    r->cpu_ns += cpu_now_ns() - cpu;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool summarise(bench_result *r) {
+    double *sorted = malloc((size_t)r->sample_count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    memcpy(sorted, r->samples_ns, (size_t)r->sample_count * sizeof *sorted);
+    qsort(sorted, (size_t)r->sample_count, sizeof *sorted, compare_doubles);
+    r->min_ns = sorted[0];
+    r->max_ns = sorted[r->sample_count - 1];
+    r->median_ns = (sorted[(r->sample_count - 1) / 2] + sorted[r->sample_count / 2]) / 2;
+    free(sorted);
+    return true;
+}
+
+/* What makes a result no result. */
+static void judge(bench_session *session, bench_row *row) {
+    bench_result *r = &row->result;
+    const double checksum = bench_instance_checksum(&session->instance);
+    if (!isfinite(checksum)) {
+        snprintf(row->error, sizeof row->error, "the output is not finite (its sum is %g)", checksum);
+        return;
+    }
+    r->checksum = checksum;
+    if (!summarise(r)) {
+        snprintf(row->error, sizeof row->error, "not enough memory for %d samples", r->sample_count);
+        return;
+    }
+    r->peak_gflops = session->peak_gflops;
+    if (bench_pct_peak(row) > fault_pct) {
+        /* Perhaps it was the peak that something disturbed: look once more, longer. */
+        take_peak(session, 40);
+        r->peak_gflops = session->peak_gflops;
+    }
+    if (bench_pct_peak(row) > fault_pct)
+        snprintf(row->error, sizeof row->error, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s",
+                 bench_pct_peak(row), r->peak_gflops);
+    r->ghz = session->ghz;
+    r->threads_used = session->instance.threads;
+    r->measured = !*row->error;
+}
+
+double bench_measure_end(bench_session *session, bench_row *row) {
+    /* A row that was cut short has no distribution. */
+    if (!bench_interrupted) {
+        take_peak(session, peak_ms);
+        judge(session, row);
+    }
+    finish(session, row);
+    return row->result.measured ? row->result.median_ns : 0;
+}

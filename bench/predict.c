@@ -1,0 +1,184 @@
+/* What rows will take, from small instances of the same work measured just now: FLOPs over peak would
+ * not know that the scalar level is bound by other things than the vector levels are. */
+#include "bench/bench.h"
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL_QUERIES = 256, SMALL_KEYS = 512, SMALL_N = 256 };
+
+/* Beside its calls: peaks before and after, the call that checks. */
+static const double around_row_ns = 12e6;
+/* Before the first row: bandwidths of one thread count. */
+static const double roofline_ns = 2.5e9;
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* The unit in which a row's time is taken to grow. */
+static double weight(const bench_row *row) {
+    if (row->kind == BENCH_KERNEL)
+        return row->flops_executed > 0 ? row->flops_executed : row->bytes_compulsory;
+    /* Rows cost something even where they attend little. */
+    const attn_problem *p = &row->problem;
+    return (double)row->info.pairs_executed + 8.0 * (double)(p->batch * p->heads * p->queries);
+}
+
+static void shrink(bench_row *row) {
+    attn_problem *p = &row->problem;
+    row->threads = 1;
+    row->n = smaller(row->n, SMALL_N);
+    p->batch = p->heads = p->kv_heads = 1;
+    p->queries = smaller(p->queries, SMALL_QUERIES);
+    p->keys = smaller(p->keys, SMALL_KEYS);
+    if (row->kind == BENCH_STAGE)
+        row->stage = ATTN_STAGE_PV; /* runs all before it */
+}
+
+/* Wall time of a call, all stages included. */
+static double time_call(bench_instance *instance) {
+    const int64_t start = machine_now_ns();
+    bench_instance_run(instance, 1);
+    return (double)(machine_now_ns() - start);
+}
+
+/* Nanoseconds per unit of weight; 0 with the reason in row->error. */
+static double calibrate(bench_row *row, bench_pool *pool) {
+    attn_error error;
+    bench_instance instance;
+    if (bench_row_count(row) != 0 || *row->error)
+        return 0;
+    if (!bench_instance_make(&instance, row, pool, 1, 0, &error)) {
+        snprintf(row->error, sizeof row->error, "%s", error.text);
+        return 0;
+    }
+    double best = time_call(&instance), total = 0;
+    for (int i = 0; i < 20 && total < 3e6; i++) {
+        const double now = time_call(&instance);
+        total += now;
+        best = fmin(best, now);
+    }
+    bench_instance_free(&instance);
+    return best / weight(row);
+}
+
+typedef struct calibration {
+    char id[BENCH_ID_BYTES];
+    double ns;
+} calibration;
+
+static double rate(bench_row *row, bench_pool *pool, calibration *known, int *count) {
+    bench_row small = *row;
+    shrink(&small);
+    bench_row_id(&small);
+    for (int i = 0; i < *count; i++) {
+        if (strcmp(known[i].id, small.id) == 0)
+            return known[i].ns;
+    }
+    calibration *added = &known[(*count)++];
+    memcpy(added->id, small.id, sizeof added->id);
+    added->ns = calibrate(&small, pool);
+    return added->ns;
+}
+
+int bench_min_samples(double call_ns) {
+    return call_ns < 0.3e9 ? BENCH_SAMPLES : BENCH_SAMPLES_SLOW;
+}
+
+static double row_ns(const bench_config *config, const bench_row *row) {
+    const double call = row->predicted_ns;
+    const attn_problem *p = &row->problem;
+    const double elements =
+        row->kind == BENCH_KERNEL
+            ? row->bytes_compulsory / 4
+            : (double)p->batch * ((double)(p->heads * p->queries) + (double)(p->kv_heads * p->keys)) *
+                      (double)(p->head_dim + p->value_dim) +
+                  (double)row->info.workspace_bytes / 8;
+    const double sampling = config->one_call ? call
+                            : config->fixed_calls
+                                ? (double)config->fixed_calls * call
+                                : fmax(config->min_time_s * 1e9, bench_min_samples(call) * call);
+    return around_row_ns + 4 * elements + call + fmax(config->warm_up_s * 1e9, call) + sampling;
+}
+
+double bench_planned_s(const bench_config *config, const bench_rows *rows) {
+    double total = config->no_roofline ? 0 : roofline_ns;
+    for (int i = 0; i < rows->count; i++)
+        total += *rows->row[i].left_out ? 0 : rows->row[i].planned_ns;
+    return total / 1e9;
+}
+
+static void plan_rows(const bench_config *config, bench_rows *rows) {
+    for (int i = 0; i < rows->count; i++) {
+        bench_row *row = &rows->row[i];
+        row->planned_ns = *row->error || *row->left_out ? 0 : row_ns(config, row);
+    }
+}
+
+static void fit_budget(bench_config *config, bench_rows *rows) {
+    /* Half the time a row makes its interval 1.4 times wider; below a third, calls of a few
+     * milliseconds would fall short of their samples. */
+    const double least = config->min_time_s / 3;
+    plan_rows(config, rows);
+    while (bench_planned_s(config, rows) > config->budget_s && config->min_time_s > least) {
+        config->min_time_s *= 0.8;
+        plan_rows(config, rows);
+    }
+    while (bench_planned_s(config, rows) > config->budget_s) {
+        bench_row *longest = NULL;
+        for (int i = 0; i < rows->count; i++) {
+            bench_row *row = &rows->row[i];
+            if (!*row->left_out && row->planned_ns > 0 && (!longest || row->planned_ns > longest->planned_ns))
+                longest = row;
+        }
+        if (!longest)
+            return;
+        snprintf(longest->left_out, sizeof longest->left_out, "would take %.3g s of a budget of %g s",
+                 longest->planned_ns / 1e9, config->budget_s);
+    }
+}
+
+void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool) {
+    calibration *known = calloc((size_t)rows->count + 1, sizeof *known);
+    int count = 0;
+    for (int i = 0; known && i < rows->count; i++) {
+        bench_row *row = &rows->row[i];
+        if (*row->error)
+            continue;
+        row->predicted_ns = rate(row, pool, known, &count) * weight(row) / row->threads;
+        /* The matrix of scores, once it has left the caches, comes from memory for every stage. */
+        if (row->info.algorithm == ATTN_NAIVE && row->info.workspace_bytes > 4 << 20)
+            row->predicted_ns *= 1.3;
+        if (config->max_call_s > 0 && row->predicted_ns > config->max_call_s * 1e9)
+            snprintf(row->left_out, sizeof row->left_out, "predicted %.3g s a call, more than %g s",
+                     row->predicted_ns / 1e9, config->max_call_s);
+    }
+    free(known);
+    if (config->budget_s > 0)
+        fit_budget(config, rows);
+    plan_rows(config, rows);
+}
+
+void bench_dry_run(const bench_config *config, const bench_rows *rows) {
+    int left_out = 0, failing = 0;
+    printf("%12s %9s  %s\n", "ms a call", "s in all", "row");
+    for (int i = 0; i < rows->count; i++) {
+        const bench_row *row = &rows->row[i];
+        left_out += *row->left_out != 0;
+        failing += *row->error != 0;
+        if (*row->error)
+            printf("%12s %9s  %s\n%24s(refused: %s)\n", "-", "-", row->id, "", row->error);
+        else if (*row->left_out)
+            printf("%12.4g %9s  %s\n%24s(left out: %s)\n", row->predicted_ns / 1e6, "-", row->id, "",
+                   row->left_out);
+        else
+            printf("%12.4g %9.2f  %s\n", row->predicted_ns / 1e6, row->planned_ns / 1e9, row->id);
+    }
+    printf("%d rows, %d left out, %d refused; predicted %.0f s", rows->count - left_out - failing, left_out,
+           failing, bench_planned_s(config, rows));
+    printf(config->budget_s > 0 ? " of a budget of %g s\n" : "\n", config->budget_s);
+}

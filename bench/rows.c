@@ -1,0 +1,283 @@
+/* From options to rows: every combination that is asked for, its stable id, and what its plan counts. */
+#include "bench/bench.h"
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Ids ------------------------------------------------------------------ */
+
+typedef struct text {
+    char *at;
+    size_t size, used;
+} text;
+
+static void append(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(text *t, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const size_t left = t->used < t->size ? t->size - t->used : 0;
+    const int length = vsnprintf(left ? t->at + t->used : NULL, left, format, arguments);
+    va_end(arguments);
+    t->used += length > 0 ? (size_t)length : 0;
+}
+
+static void append_kernel(text *t, const bench_row *row) {
+    const char *shape = row->kernel->shape;
+    append(t, "kernel/%s/%s/%s/n%lld", row->kernel->name, row->isa, attn_dtype_name(row->problem.dtype),
+           (long long)row->n);
+    if (strstr(shape, "/d/") || strcmp(shape, "n/d") == 0)
+        append(t, "/d%lld", (long long)row->problem.head_dim);
+    if (strstr(shape, "/dv"))
+        append(t, "/dv%lld", (long long)row->problem.value_dim);
+}
+
+static void append_attention(text *t, const bench_row *row) {
+    const attn_problem *p = &row->problem;
+    append(t, "attention/%s/%s/%s/%s/b%lld/h%lld/kv%lld/d%lld/nq%lld/nk%lld/t%d", row->pattern,
+           attn_algorithm_name(row->algorithm), row->isa, attn_dtype_name(p->dtype), (long long)p->batch,
+           (long long)p->heads, (long long)p->kv_heads, (long long)p->head_dim, (long long)p->queries,
+           (long long)p->keys, row->threads);
+    if (p->value_dim != p->head_dim)
+        append(t, "/dv%lld", (long long)p->value_dim);
+    if (p->softcap > 0)
+        append(t, "/cap%g", (double)p->softcap);
+    if (p->inputs & ATTN_HAS_ALIBI)
+        append(t, "/alibi");
+    if (p->inputs & ATTN_HAS_SINK_LOGIT)
+        append(t, "/sink-logit");
+    if (row->data != BENCH_NORMAL)
+        append(t, "/data:%s", bench_data_name(row->data));
+    if (row->kind == BENCH_STAGE)
+        append(t, "/stage:%s", attn_stage_name(row->stage));
+}
+
+bool bench_row_id(bench_row *row) {
+    text t = {row->id, sizeof row->id, 0};
+    if (row->kind == BENCH_KERNEL)
+        append_kernel(&t, row);
+    else
+        append_attention(&t, row);
+    return t.used < sizeof row->id;
+}
+
+/* ---- The list ---------------------------------------------------------------- */
+
+int bench_row_add(bench_rows *rows, const bench_row *row) {
+    bench_row added = *row;
+    if (added.kind != BENCH_KERNEL)
+        attn_pattern_format(&added.problem.pattern, added.pattern, sizeof added.pattern);
+    if (!bench_row_id(&added))
+        return cli_error("the id of a row would pass %d bytes: %s...", BENCH_ID_BYTES - 1, added.id);
+    for (int i = 0; i < rows->count; i++) {
+        bench_row *there = &rows->row[i];
+        if (strcmp(there->id, added.id) != 0)
+            continue;
+        const size_t used = strlen(there->presets);
+        if (*added.presets && !strstr(there->presets, added.presets))
+            snprintf(there->presets + used, sizeof there->presets - used, ",%s", added.presets);
+        return 0;
+    }
+    if (rows->count == BENCH_MAX_ROWS)
+        return cli_error("more than %d rows", BENCH_MAX_ROWS);
+    if (rows->count == rows->space) {
+        const int space = 2 * rows->space + 64;
+        bench_row *grown = realloc(rows->row, (size_t)space * sizeof *grown);
+        if (!grown)
+            return cli_error("not enough memory for %d rows", space);
+        rows->row = grown;
+        rows->space = space;
+    }
+    const int status = bench_row_count(&added);
+    if (status == 0)
+        rows->row[rows->count++] = added;
+    return status;
+}
+
+void bench_rows_free(bench_rows *rows) {
+    for (int i = 0; i < rows->count; i++)
+        free(rows->row[i].result.samples_ns);
+    free(rows->row);
+    *rows = (bench_rows){0};
+}
+
+/* Values of an option, or what stands for none. */
+static int list_count(const bench_list *list) {
+    return list->count > 0 ? list->count : 1;
+}
+static const char *list_item(const bench_list *list, int i, const char *otherwise) {
+    return list->count > 0 ? list->item[i] : otherwise;
+}
+
+static int numbers_count(const bench_numbers *list) {
+    return list->count > 0 ? list->count : 1;
+}
+static int64_t numbers_item(const bench_numbers *list, int i, int64_t otherwise) {
+    return list->count > 0 ? list->item[i] : otherwise;
+}
+
+static int add_stages(bench_row *row, bench_rows *rows) {
+    int status = 0;
+    row->kind = BENCH_STAGE;
+    row->algorithm = ATTN_NAIVE;
+    for (int s = 0; s < ATTN_STAGE_COUNT && status == 0; s++) {
+        row->stage = (attn_stage)s;
+        status = bench_row_add(rows, row);
+    }
+    row->kind = BENCH_ATTENTION;
+    return status;
+}
+
+/* All algorithms and thread counts of a row whose problem, ISA level and data are set. */
+static int expand_algorithms(const bench_config *config, bench_row *row, bench_rows *rows) {
+    int status = 0;
+    if (config->stages && (status = add_stages(row, rows)) != 0)
+        return status;
+    if (config->stages && config->algorithms.count == 0)
+        return 0;
+    for (int a = 0; a < numbers_count(&config->algorithms); a++) {
+        row->algorithm = (attn_algorithm)numbers_item(&config->algorithms, a, ATTN_AUTO);
+        for (int t = 0; t < numbers_count(&config->threads); t++) {
+            row->threads = (int)numbers_item(&config->threads, t, 1);
+            if ((status = bench_row_add(rows, row)) != 0)
+                return status;
+        }
+        row->threads = 1;
+    }
+    return 0;
+}
+
+int bench_expand_row(const bench_config *config, const bench_row *row, bench_rows *rows) {
+    bench_row next = *row;
+    next.threads = 1;
+    for (int i = 0; i < list_count(&config->isas); i++) {
+        next.isa = list_item(&config->isas, i, "auto");
+        for (int d = 0; d < numbers_count(&config->dtypes); d++) {
+            next.problem.dtype = (attn_dtype)numbers_item(&config->dtypes, d, ATTN_F32);
+            for (int k = 0; k < numbers_count(&config->data); k++) {
+                next.data = (bench_data)numbers_item(&config->data, k, BENCH_NORMAL);
+                const int status = expand_algorithms(config, &next, rows);
+                if (status != 0)
+                    return status;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- What the options ask for ------------------------------------------------- */
+
+static bench_row first_row(const bench_config *config, int64_t n) {
+    bench_row row = {.isa = "auto", .threads = 1, .n = n};
+    const int64_t heads = config->heads ? config->heads : 1;
+    const int64_t head_dim = config->head_dim ? config->head_dim : 64;
+    attn_problem_init(&row.problem, config->batch ? config->batch : 1, heads,
+                      config->kv_heads ? config->kv_heads : heads, config->queries ? config->queries : n, n,
+                      head_dim, config->value_dim ? config->value_dim : head_dim);
+    row.problem.softcap = config->softcap;
+    row.problem.inputs =
+        (config->alibi ? ATTN_HAS_ALIBI : 0) | (config->sink_logit ? ATTN_HAS_SINK_LOGIT : 0);
+    return row;
+}
+
+/* Patterns were parsed with the options; here they cannot fail. */
+static int set_pattern(bench_row *row, const char *pattern) {
+    attn_error error;
+    if (attn_pattern_parse(pattern, &row->problem.pattern, &error) != ATTN_OK)
+        return cli_error("--pattern '%s': %s", pattern, error.text);
+    return 0;
+}
+
+/* The standard series: what a first look at a CPU should show. */
+static const struct {
+    const char *pattern;
+    attn_algorithm algorithm;
+} standard[] = {
+    {"dense", ATTN_NAIVE},
+    {"dense", ATTN_FLASH},
+    {"causal", ATTN_FLASH},
+    {"window=256", ATTN_FLASH},
+    {"window=64:64,sink=64,random=3:64:1", ATTN_FLASH}, /* the blocks of BigBird */
+};
+
+static int standard_rows(const bench_config *config, bench_rows *rows) {
+    bench_config levels = *config;
+    if (config->isas.count == 0) {
+        for (int i = 0; i < attn_isa_count() && i < BENCH_MAX_LIST; i++) {
+            if (attn_isa_check(attn_isa_name(i), NULL) == ATTN_OK)
+                levels.isas.item[levels.isas.count++] = attn_isa_name(i);
+        }
+    }
+    for (size_t s = 0; s < sizeof standard / sizeof standard[0]; s++) {
+        levels.algorithms = (bench_numbers){{standard[s].algorithm}, 1};
+        for (int i = 0; i < config->sizes.count; i++) {
+            bench_row row = first_row(config, config->sizes.item[i]);
+            int status = set_pattern(&row, standard[s].pattern);
+            if (status != 0 || (status = bench_expand_row(&levels, &row, rows)) != 0)
+                return status;
+        }
+    }
+    /* Stages at the best level, causal, so that each of the five has something to do. The shortest
+     * would measure the clock. */
+    bench_config stages = levels;
+    stages.stages = true;
+    stages.algorithms.count = 0;
+    stages.isas = (bench_list){{levels.isas.item[levels.isas.count - 1]}, 1};
+    for (int i = 0; i < config->sizes.count; i++) {
+        bench_row row = first_row(config, config->sizes.item[i]);
+        int status = set_pattern(&row, "causal");
+        if (status == 0 && row.n >= 256)
+            status = bench_expand_row(&stages, &row, rows);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+static int kernel_rows(const bench_config *config, bench_rows *rows) {
+    for (int k = 0; k < config->kernels.count; k++) {
+        const bench_kernel *kernel = bench_kernel_find(config->kernels.item[k]);
+        for (int i = 0; i < list_count(&config->isas); i++) {
+            for (int d = 0; d < (kernel->typed ? numbers_count(&config->dtypes) : 1); d++) {
+                for (int s = 0; s < config->sizes.count; s++) {
+                    bench_row row = first_row(config, config->sizes.item[s]);
+                    row.kind = BENCH_KERNEL;
+                    row.kernel = kernel;
+                    row.isa = list_item(&config->isas, i, "auto");
+                    if (kernel->typed)
+                        row.problem.dtype = (attn_dtype)numbers_item(&config->dtypes, d, ATTN_F32);
+                    const int status = bench_row_add(rows, &row);
+                    if (status != 0)
+                        return status;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+int bench_rows_make(const bench_config *config, bench_rows *rows) {
+    if (config->standard)
+        return standard_rows(config, rows);
+    int status = 0;
+    for (int i = 0; i < config->presets.count && status == 0; i++)
+        status = bench_preset_rows(config, config->presets.item[i], rows);
+    if (status == 0)
+        status = kernel_rows(config, rows);
+    /* Kernels or presets alone ask for no other attention. */
+    const bool attention = config->patterns.count > 0 ||
+                           (config->presets.count == 0 &&
+                            (config->kernels.count == 0 || config->algorithms.count > 0 || config->stages));
+    for (int p = 0; attention && p < list_count(&config->patterns) && status == 0; p++) {
+        for (int i = 0; i < config->sizes.count && status == 0; i++) {
+            bench_row row = first_row(config, config->sizes.item[i]);
+            status = set_pattern(&row, list_item(&config->patterns, p, "dense"));
+            if (status == 0)
+                status = bench_expand_row(config, &row, rows);
+        }
+    }
+    return status;
+}

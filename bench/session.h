@@ -1,0 +1,100 @@
+/* One run of the harness: what the rows share while they are measured, and what is known afterwards. */
+#ifndef ATTN_BENCH_SESSION_H
+#define ATTN_BENCH_SESSION_H
+
+#include "bench/bench.h"
+#include "bench/roofline.h"
+
+#include <signal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Limits measured before the sweep, for one number of threads. */
+typedef struct bench_limits {
+    int threads;
+    roofline limits;
+} bench_limits;
+
+typedef struct bench_session {
+    bench_config *config;
+    const machine *machine;
+    bench_rows *rows;
+    bench_pool *pool;
+    bench_limits *limits;
+    int limits_count;
+
+    /* The order of the run; the last may be the first again, in `again`. */
+    bench_row **order;
+    int order_count;
+    bench_row again;   /* its result.measured tells whether it was run */
+    int done;          /* of them, begun and ended; counts repetitions */
+    double planned_ns; /* time planned for all of them, and for those that are done */
+    double done_ns;
+    int64_t started_ns; /* of the program */
+
+    /* FMA peaks measured beside rows: the best of all, by index of attn_isa_name, one thread. */
+    double best_peak[ROOFLINE_MAX_ISA];
+    json_t *library_context; /* Google Benchmark's own context; owned */
+
+    /* The row being measured. */
+    bench_instance instance;
+    int64_t sample_calls, sample_count;
+    double peak_gflops, ghz;
+} bench_session;
+
+/* ---- measure.c ---- */
+
+/* Chooses the order (seeded), and the first row again at the end where there are several. */
+bool bench_session_order(bench_session *session);
+/* Limits for every number of threads that rows use. */
+bool bench_session_limits(bench_session *session);
+
+/* Set by the handler of SIGINT and SIGTERM: measurement winds up. */
+extern volatile sig_atomic_t bench_interrupted;
+/* Catches both until the program ends; a second one ends it at once. */
+void bench_catch_signals(void);
+
+/* The three steps of a row. Begin makes it ready, warms up and chooses the samples; it returns how
+ * many calls there will be, 0 with the reason in row->error, which is empty when interrupted. */
+int64_t bench_measure_begin(bench_session *session, bench_row *row);
+void bench_measure_samples(bench_session *session, bench_row *row);
+/* Returns the median, or 0 as above. */
+double bench_measure_end(bench_session *session, bench_row *row);
+
+/* 100 * useful FLOPs per second over peak; 0 where either is unknown. */
+double bench_pct_peak(const bench_row *row);
+/* The level of memory whose size the row's compulsory bytes fit, and percent of its bandwidth used;
+ * 0 where none was measured. `level` may be NULL. */
+double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level);
+
+/* ---- runner.cc: Google Benchmark ---- */
+/* Hands the library its options, false after an error message. */
+bool bench_runner_options(bench_config *config);
+/* Registers and runs every row of session->order. */
+void bench_runner_run(bench_session *session);
+/* "1.7.1", from the build. */
+const char *bench_runner_version(void);
+
+/* ---- progress and table (table.c) ---- */
+void bench_progress(const bench_session *session, const bench_row *row);
+void bench_progress_clear(void);
+void bench_table(const bench_session *session);
+void bench_warnings(const bench_session *session);
+/* Relative change of the first row when repeated; false when there is none. */
+bool bench_drift(const bench_session *session, double *change);
+
+/* ---- results.c, context.c ---- */
+
+/* The whole file; NULL when there is no memory. */
+json_t *bench_results(const bench_session *session);
+json_t *bench_context(const bench_session *session);
+/* Sets a number that is finite, or nothing. */
+void bench_set_real(json_t *object, const char *key, double value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
