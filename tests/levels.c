@@ -1,8 +1,10 @@
 /* Tests once per ISA level. */
 #include "tests/support.h"
 
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ISA(id, ...) &attn_kernels_##id,
 static const attn_kernels *const levels[] = {
@@ -44,4 +46,45 @@ int test_run_list(const char *group, test_list *list) {
     int code = test_run(group, list->tests, list->count);
     free(list->tests);
     return code;
+}
+
+static void insert(int64_t sizes[TEST_SIZES], int *count, int64_t size) {
+    int at = *count;
+    while (at > 0 && sizes[at - 1] >= size)
+        at--;
+    if (size < 0 || (at < *count && sizes[at] == size) || *count == TEST_SIZES)
+        return;
+    memmove(sizes + at + 1, sizes + at, (size_t)(*count - at) * sizeof *sizes);
+    sizes[at] = size;
+    ++*count;
+}
+
+int test_sizes(int64_t sizes[TEST_SIZES], int64_t lanes, int64_t tile) {
+    static const int64_t always[] = {0, 1, 2, 3, 13}, primes[] = {5, 7, 31, 61, 67, 131, 257};
+    int count = 0;
+    for (size_t i = 0; i < COUNT_OF(always); i++)
+        insert(sizes, &count, always[i]);
+    for (int64_t around = lanes; around <= 4 * lanes; around *= 2)
+        for (int64_t size = around - 1; size <= around + 1; size++)
+            insert(sizes, &count, size);
+    for (int64_t size = tile - 1; tile > 0 && size <= tile + 1; size++)
+        insert(sizes, &count, size);
+    for (size_t i = 0; i < COUNT_OF(primes) && !test_quick(); i++)
+        insert(sizes, &count, primes[i]);
+    return count;
+}
+
+uint64_t test_fp_control(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    const uint32_t status_flags = 0x3F;
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    return (uint64_t)x87 << 32 | (__builtin_ia32_stmxcsr() & ~status_flags);
+#elif defined(__aarch64__)
+    uint64_t fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    return fpcr;
+#else
+    return (uint64_t)fegetround();
+#endif
 }

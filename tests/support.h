@@ -49,6 +49,21 @@ void test_add(test_list *list, const char *name, CMUnitTestFunction function);
 void test_add_levels(test_list *list, const char *name, CMUnitTestFunction function);
 /* The kernels of the running test's level; skips the test where this machine cannot run them. */
 const attn_kernels *test_kernels(void **state);
+/* Family of sizes around a vector of `lanes` and a tile (0: none), ascending, none twice:
+ * 0, 1, 2, 3, lanes and its multiples by 2 and 4 with their neighbours, the tile and its neighbours, primes.
+ * Returns their number, at most TEST_SIZES; fewer when test_quick(). */
+#define TEST_SIZES 40
+int test_sizes(int64_t sizes[TEST_SIZES], int64_t lanes, int64_t tile);
+/* The floating-point control state: rounding, flushing, exception masks; no status flags. */
+uint64_t test_fp_control(void);
+/* Runs a call of a kernel and fails if it changes that state. */
+#define test_call(call)                                                                                      \
+    do {                                                                                                     \
+        const uint64_t control_before_ = test_fp_control();                                                  \
+        call;                                                                                                \
+        if (test_fp_control() != control_before_)                                                            \
+            test_fail("%s changes the floating-point environment", #call);                                   \
+    } while (0)
 /* test_run, and frees the list. */
 int test_run_list(const char *group, test_list *list);
 

@@ -1,0 +1,350 @@
+/* The kernels that work on one row: scale, mask, adjust, softmax, widen, read, copy. Every size of the
+ * family, flush against unmapped pages on either side and misaligned, against double precision. */
+#include "tests/support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "reference/reference.h"
+#include "tests/guard.h"
+
+static const double u = 0x1p-24;
+
+/* A row in a guarded buffer, with a copy of what it held. */
+typedef struct row {
+    guard buffer;
+    float *x;
+    float before[320];
+    int64_t n;
+} row;
+
+static row row_new(int64_t n, guard_place place, const char *stream, double size) {
+    row r = {.buffer = guard_new((size_t)n * sizeof(float), place, sizeof(float)), .n = n};
+    assert_true(n <= (int64_t)COUNT_OF(r.before));
+    test_rng rng = test_rng_start(stream, (uint64_t)n);
+    r.x = r.buffer.data;
+    for (int64_t i = 0; i < n; i++)
+        r.x[i] = r.before[i] = (float)(size * test_normal(&rng));
+    return r;
+}
+
+static void row_free(row *r) {
+    assert_true(guard_intact(&r->buffer));
+    guard_free(&r->buffer);
+}
+
+/* Random bits, at `place`, as many words as n elements need; `density` of 8 are set. */
+static guard bits_new(int64_t n, guard_place place, int density, test_rng *rng) {
+    guard g = guard_new((size_t)(n + 63) / 64 * sizeof(uint64_t), place, sizeof(uint64_t));
+    memset(g.data, 0, g.bytes);
+    for (int64_t i = 0; i < n; i++)
+        if (test_between(rng, 0, 7) < density)
+            ((uint64_t *)g.data)[i / 64] |= (uint64_t)1 << (i % 64);
+    /* what lies past n is of no meaning, so it may as well be set */
+    for (int64_t i = n; i % 64 != 0; i++)
+        ((uint64_t *)g.data)[i / 64] |= (uint64_t)1 << (i % 64);
+    guard_seal(&g);
+    return g;
+}
+
+static bool bit(const guard *bits, int64_t i) {
+    return ((const uint64_t *)bits->data)[i / 64] >> (i % 64) & 1;
+}
+
+/* Calls `body` for every size of the family and every place. */
+static void each_size(const attn_kernels *kernels,
+                      void (*body)(const attn_kernels *kernels, int64_t n, guard_place place)) {
+    int64_t sizes[TEST_SIZES];
+    const int count = test_sizes(sizes, kernels->lanes, 64);
+    for (int i = 0; i < count; i++)
+        for (int place = 0; place < GUARD_PLACES; place++)
+            body(kernels, sizes[i], (guard_place)place);
+}
+
+/* ---- scale ------------------------------------------------------------------------ */
+
+static void scale_one(const attn_kernels *kernels, int64_t n, guard_place place) {
+    row r = row_new(n, place, "scale", 1);
+    if (n > 2)
+        r.x[n - 1] = r.before[n - 1] = NAN;
+    test_call(kernels->scale(r.x, n, -0.3f));
+    for (int64_t i = 0; i < n; i++) {
+        float expected = r.before[i] * -0.3f;
+        if (memcmp(&r.x[i], &expected, sizeof expected) != 0 && !(isnan(expected) && isnan(r.x[i])))
+            test_fail("n=%d at %s: x[%d] = %g, expected %g", (int)n, guard_place_name[place], (int)i,
+                      (double)r.x[i], (double)expected);
+    }
+    row_free(&r);
+}
+
+/* Guards: scale is one correctly rounded product per element, tails included. */
+static void scale(void **state) {
+    each_size(test_kernels(state), scale_one);
+}
+
+/* ---- mask ------------------------------------------------------------------------- */
+
+static void mask_one(const attn_kernels *kernels, int64_t n, guard_place place) {
+    for (int density = 0; density <= 8; density += 4) {
+        test_rng rng = test_rng_start("mask bits", (uint64_t)(n * 10 + density));
+        row r = row_new(n, place, "mask", 1);
+        guard bits = bits_new(n, place, density, &rng);
+        for (int64_t i = 0; i < n; i += 5)
+            r.x[i] = r.before[i] = NAN;
+        test_call(kernels->mask(r.x, bits.data, n));
+        for (int64_t i = 0; i < n; i++)
+            if (bit(&bits, i) ? memcmp(&r.x[i], &r.before[i], 4) != 0 : r.x[i] != -INFINITY)
+                test_fail("n=%d at %s: x[%d] = %g from %g, bit %d", (int)n, guard_place_name[place], (int)i,
+                          (double)r.x[i], (double)r.before[i], bit(&bits, i));
+        row_free(&r);
+        guard_free(&bits);
+    }
+}
+
+/* Guards: a clear bit gives -inf whatever was there, a set bit leaves every bit of the element. */
+static void mask(void **state) {
+    each_size(test_kernels(state), mask_one);
+}
+
+/* ---- adjust ----------------------------------------------------------------------- */
+
+static void adjust_case(const attn_kernels *kernels, int64_t n, guard_place place, int options) {
+    const bool has_cap = options & 1, has_slope = options & 2, has_bias = options & 4, has_mask = options & 8;
+    test_rng rng = test_rng_start("adjust", (uint64_t)(n * 16 + options));
+    row r = row_new(n, place, "adjust scores", 4), bias = row_new(n, place, "adjust bias", 2);
+    for (int64_t i = 3; i < n; i += 7)
+        bias.x[i] = bias.before[i] = -INFINITY;
+    if (n > 10 && has_bias) { /* masked by their bias, whatever the score */
+        r.x[3] = r.before[3] = NAN;
+        r.x[10] = r.before[10] = INFINITY;
+    }
+    guard_seal(&bias.buffer);
+    guard bits = bits_new(n, place, 5, &rng);
+    const attn_score_ops ops = {
+        .softcap = has_cap ? 3.0f : 0,
+        .slope = has_slope ? 0.37f : 0,
+        .distance = test_between(&rng, -n, 2 * n),
+        .bias = has_bias ? bias.x : NULL,
+        .mask = has_mask ? bits.data : NULL,
+    };
+    test_call(kernels->adjust(r.x, n, &ops));
+    for (int64_t i = 0; i < n; i++) {
+        double x = r.before[i];
+        if (has_cap)
+            x = 3 * tanh(x / 3);
+        const double capped = fabs(x),
+                     linear = has_slope ? (double)0.37f * fabs((double)(ops.distance - i)) : 0;
+        x -= linear;
+        if (has_bias)
+            x += bias.before[i];
+        double tolerance = u * (8 * has_cap * capped + 3 * linear + has_slope * (capped + linear)) +
+                           u * has_bias * fabs(x) * 1.01;
+        if ((has_mask && !bit(&bits, i)) || (has_bias && bias.before[i] == -INFINITY)) {
+            x = -INFINITY;
+            tolerance = 0;
+        }
+        ref_comparison c = ref_compare(&r.x[i], &x, &tolerance, 1);
+        if (!c.ok)
+            test_fail("n=%d at %s, options %d: x[%d] = %.9g, expected %.9g +- %g", (int)n,
+                      guard_place_name[place], options, (int)i, (double)r.x[i], x, tolerance);
+    }
+    row_free(&r);
+    row_free(&bias);
+    guard_free(&bits);
+}
+
+static void adjust_one(const attn_kernels *kernels, int64_t n, guard_place place) {
+    for (int options = 0; options < 16; options++)
+        if (!test_quick() || options == 0 || options == 15 || (options & (options - 1)) == 0)
+            adjust_case(kernels, n, place, options);
+}
+
+/* Guards: cap, ALiBi, bias and mask, each alone and together, in their order; -inf for what is masked. */
+static void adjust(void **state) {
+    each_size(test_kernels(state), adjust_one);
+}
+
+/* Guards: the cap over its whole range: odd, monotonic in the large, finite for infinities, NaN stays; its
+ * relative error small also for scores far below the cap, where 1 - 2/(e^2x + 1) would lose every digit. */
+static void adjust_cap(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const attn_score_ops ops = {.softcap = 50};
+    double worst = 0;
+    for (float x = 1e-30f; x < 1e30f; x *= 1.0173f) {
+        float y[2] = {x, -x};
+        kernels->adjust(y, 2, &ops);
+        double expected = 50 * tanh(x / 50.0), error = fabs(y[0] - expected) / expected;
+        worst = fmax(worst, error / u);
+        assert_true(y[0] == -y[1] && y[0] <= 50);
+    }
+    float y[] = {INFINITY, -INFINITY, NAN, 0};
+    kernels->adjust(y, 4, &ops);
+    assert_true(y[0] == 50 && y[1] == -50 && isnan(y[2]) && y[3] == 0);
+    test_note("%s: worst error of the cap %.2f of 2^-24, 8 allowed", kernels->name, worst);
+    assert_true(worst <= 8);
+}
+
+/* Guards: ALiBi at distances beyond 2^31, on both sides. */
+static void adjust_far(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (int side = -1; side <= 1; side += 2) {
+        const attn_score_ops ops = {.slope = 0.5f, .distance = side * ((int64_t)1 << 40)};
+        float x[37] = {0};
+        kernels->adjust(x, 37, &ops);
+        for (int i = 0; i < 37; i++)
+            assert_true(fabs(x[i] + 0x1p39) <= 0x1p39 * 4 * u);
+    }
+}
+
+/* ---- softmax ------------------------------------------------------------------------ */
+
+enum softmax_data { NORMAL, SPREAD, RISING, EQUAL, MASKED_FRONT, ALL_MASKED, TAILS, SOFTMAX_DATA };
+
+static void fill_row(row *r, enum softmax_data kind, test_rng *rng) {
+    for (int64_t i = 0; i < r->n; i++) {
+        double x = test_normal(rng);
+        switch (kind) {
+        case SPREAD:
+            x *= 40;
+            break;
+        case RISING:
+            x = 0.25 * (double)i;
+            break;
+        case EQUAL:
+            x = -3e38;
+            break;
+        case MASKED_FRONT:
+            x = 2 * i < r->n ? -INFINITY : x;
+            break;
+        case ALL_MASKED:
+            x = -INFINITY;
+            break;
+        case TAILS:
+            x = i == r->n / 2 ? 0 : -87 - 16 * test_uniform(rng);
+            break;
+        default:
+            break;
+        }
+        r->x[i] = r->before[i] = (float)x;
+    }
+}
+
+static double softmax_used;
+
+static void softmax_case(const attn_kernels *kernels, int64_t n, guard_place place, int kind, float sink) {
+    test_rng rng = test_rng_start("softmax", (uint64_t)(n * 10 + kind));
+    row r = row_new(n, place, "softmax", 1);
+    fill_row(&r, (enum softmax_data)kind, &rng);
+    double max = sink, sum = 0, sum_tolerance = 0;
+    for (int64_t i = 0; i < n; i++)
+        max = fmax(max, r.before[i]);
+    for (int64_t i = 0; i <= n && max != -INFINITY; i++) {
+        double x = i < n ? r.before[i] : sink, e = exp(x - max);
+        sum += e;
+        sum_tolerance += x == -INFINITY ? 0 : e * (0.5 * (max - x) + 6) * 0x1p-23 + 0x1p-126;
+    }
+
+    float row_max, row_sum;
+    test_call(kernels->softmax(r.x, n, sink, &row_max, &row_sum));
+    const double lanes = kernels->lanes;
+    for (int64_t i = 0; i < n; i++) {
+        const double spread = max == -INFINITY ? 0 : max - r.before[i];
+        double expected = max == -INFINITY ? 0 : exp(-spread) / sum, tolerance = 0;
+        if (r.before[i] != -INFINITY) /* relative; below 2^-126 a weight may be flushed */
+            tolerance = expected * (0.5 * spread + 6 + (double)n / (2 * lanes)) * 0x1p-23 + 0x1p-126;
+        ref_comparison c = ref_compare(&r.x[i], &expected, &tolerance, 1);
+        if (expected > 0x1p-100) /* below, flushing may use all of it */
+            softmax_used = fmax(softmax_used, c.used);
+        if (!c.ok)
+            test_fail("n=%d at %s, data %d, sink %g: x[%d] = %.9g, expected %.9g, used %g", (int)n,
+                      guard_place_name[place], kind, (double)sink, (int)i, (double)r.x[i], expected, c.used);
+        if (fpclassify(r.x[i]) == FP_SUBNORMAL && expected * sum > 0x1p-120)
+            test_fail("subnormal weight %g", (double)r.x[i]);
+    }
+    assert_true((double)row_max == max);
+    assert_true(fabs(row_sum - sum) <= sum_tolerance + sum * (double)n / (2 * lanes) * 0x1p-23);
+    row_free(&r);
+}
+
+static void softmax_one(const attn_kernels *kernels, int64_t n, guard_place place) {
+    for (int kind = 0; kind < SOFTMAX_DATA; kind++) {
+        softmax_case(kernels, n, place, kind, -INFINITY);
+        softmax_case(kernels, n, place, kind, 1.5f);
+    }
+}
+
+/* Guards: weights within the documented tolerance, exact zeros where masked, maximum and sum for the
+ * log-sum-exp, with and without a sink logit; a row of only -inf becomes zeros. */
+static void softmax(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    softmax_used = 0;
+    each_size(kernels, softmax_one);
+    test_note("%s: used %.3f of the softmax tolerance", kernels->name, softmax_used);
+}
+
+/* Guards: NaN or +inf at any place makes every attended element NaN, and the sum NaN. */
+static void softmax_nan(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (int64_t n = 1; n < 70; n += n < 40 ? 1 : 13)
+        for (int64_t at = 0; at < n; at++)
+            for (int inf = 0; inf < 2; inf++) {
+                row r = row_new(n, GUARD_BACK, "softmax nan", 1);
+                r.x[at] = inf ? INFINITY : NAN;
+                float row_max, row_sum;
+                kernels->softmax(r.x, n, -INFINITY, &row_max, &row_sum);
+                for (int64_t i = 0; i < n; i++)
+                    if (!isnan(r.x[i]))
+                        test_fail("n=%d, %s at %d: x[%d] = %g", (int)n, inf ? "inf" : "NaN", (int)at, (int)i,
+                                  (double)r.x[i]);
+                assert_true(isnan(row_sum));
+                row_free(&r);
+            }
+}
+
+/* ---- bandwidth ------------------------------------------------------------------------ */
+
+static void stream_one(const attn_kernels *kernels, int64_t n, guard_place place) {
+    row r = row_new(n, place, "stream", 1), to = row_new(n, place, "stream to", 0);
+    double sum = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += r.x[i];
+        size += fabs(r.x[i]);
+    }
+    guard_seal(&r.buffer);
+    float actual;
+    test_call(actual = kernels->read(r.x, n));
+    assert_true(fabs(actual - sum) <= (double)n * u * size);
+    test_call(kernels->copy(to.x, r.x, n));
+    assert_memory_equal(to.x, r.before, (size_t)n * sizeof(float));
+    row_free(&r);
+    row_free(&to);
+}
+
+/* Guards: the bandwidth kernels read every element once, and copy all of them. */
+static void stream(void **state) {
+    each_size(test_kernels(state), stream_one);
+}
+
+/* Guards: the peak loop takes its rounds seriously: finite, and its result depends on their number. */
+static void fma_peak(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    float some, more;
+    test_call(some = kernels->fma_peak(3));
+    test_call(more = kernels->fma_peak(1000));
+    assert_true(isfinite(some) && isfinite(more) && some != more);
+    assert_true(kernels->peak_flops >= 2 * kernels->lanes);
+}
+
+int main(void) {
+    test_list list = {0};
+    test_add_levels(&list, "scale", scale);
+    test_add_levels(&list, "mask", mask);
+    test_add_levels(&list, "adjust", adjust);
+    test_add_levels(&list, "adjust cap", adjust_cap);
+    test_add_levels(&list, "adjust far", adjust_far);
+    test_add_levels(&list, "softmax", softmax);
+    test_add_levels(&list, "softmax nan", softmax_nan);
+    test_add_levels(&list, "read and copy", stream);
+    test_add_levels(&list, "fma peak", fma_peak);
+    return test_run_list("kernels_rows", &list);
+}
