@@ -96,7 +96,7 @@ void test_fail_at(const char *file, int line, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    print_error("%s\n", text);
+    test_note("%s", text);
     _fail(file, line);
     abort(); /* _fail() leaves by longjmp */
 }

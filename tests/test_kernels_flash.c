@@ -1,0 +1,325 @@
+/* The flash tile, driven as the engine drives it: blocks of keys one after the other, then finished, against
+ * the reference. Every buffer is guarded. */
+#include "tests/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/reference.h"
+#include "tests/data.h"
+#include "tests/guard.h"
+
+static int64_t round_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b * b;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Guarded floats; `aligned` to 64 bytes as the contract asks for some. */
+static guard floats(int64_t count, guard_place place, bool aligned) {
+    const size_t bytes = (size_t)count * sizeof(float);
+    if (aligned)
+        place = bytes % 64 == 0 && place == GUARD_BACK ? GUARD_BACK : GUARD_FRONT;
+    return guard_new(bytes, place, sizeof(float));
+}
+
+enum { CAP = 1, SLOPE = 2, BIAS = 4, MASK = 8, OPTIONS = 16 };
+
+typedef struct flash_case {
+    int64_t rows, keys, block, dim, value_dim;
+    int options;
+    data_kind kind;
+    guard_place place;
+} flash_case;
+
+/* The case as a problem for the reference, with the data it owns. */
+typedef struct flash_data {
+    attn_problem problem;
+    attn_tensors tensors;
+    float *q, *k, *v, *bias, slope;
+    uint8_t *mask;
+    double *out, *out_tolerance, *lse, *lse_tolerance;
+} flash_data;
+
+static flash_data data_new(const flash_case *c) {
+    const size_t rows = (size_t)c->rows, keys = (size_t)c->keys, value_dim = (size_t)c->value_dim;
+    flash_data d = {
+        .problem = {.batch = 1,
+                    .heads = 1,
+                    .kv_heads = 1,
+                    .queries = c->rows,
+                    .keys = c->keys,
+                    .head_dim = c->dim,
+                    .value_dim = c->value_dim,
+                    .scale = NAN,
+                    .softcap = c->options & CAP ? 4.0f : 0},
+        .q = calloc(rows * (size_t)c->dim + 1, sizeof(float)),
+        .k = calloc(keys * (size_t)c->dim + 1, sizeof(float)),
+        .v = calloc(keys * value_dim + 1, sizeof(float)),
+        .bias = calloc(rows * keys + 1, sizeof(float)),
+        .mask = calloc(rows * keys + 1, 1),
+        .slope = 0.05f,
+        .out = calloc(rows * value_dim + 1, sizeof(double)),
+        .out_tolerance = calloc(rows * value_dim + 1, sizeof(double)),
+        .lse = calloc(rows + 1, sizeof(double)),
+        .lse_tolerance = calloc(rows + 1, sizeof(double)),
+    };
+    test_rng rng = test_rng_start("flash", (uint64_t)(((c->rows * 1000 + c->keys) * 1000 + c->dim) * 100 +
+                                                      c->options * 10 + (int)c->kind));
+    data_fill(c->kind, &rng, c->rows, 1, c->keys, c->dim, c->value_dim, d.q, d.k, d.v);
+    const int64_t first_masked_block = c->options & MASK ? c->block : 0; /* an empty start for row 0 */
+    for (int64_t i = 0; i < c->rows; i++)
+        for (int64_t j = 0; j < c->keys; j++) {
+            d.bias[i * c->keys + j] = test_between(&rng, 0, 5) ? (float)test_normal(&rng) : -INFINITY;
+            d.mask[i * c->keys + j] = test_between(&rng, 0, 3) != 0 && !(i == 0 && j < first_masked_block) &&
+                                      i != 2 /* a row with nothing */;
+        }
+    d.problem.inputs = (c->options & SLOPE ? ATTN_HAS_ALIBI : 0) | (c->options & BIAS ? ATTN_HAS_BIAS : 0) |
+                       (c->options & MASK ? ATTN_HAS_MASK : 0);
+    return d;
+}
+
+static void data_free(flash_data *d) {
+    free(d->q);
+    free(d->k);
+    free(d->v);
+    free(d->bias);
+    free(d->mask);
+    free(d->out);
+    free(d->out_tolerance);
+    free(d->lse);
+    free(d->lse_tolerance);
+}
+
+/* Operands and state of the tile, packed and guarded. */
+typedef struct buffers {
+    guard query, key, value, row_max, row_sum, acc, scratch, out, bias, bits;
+} buffers;
+
+/* Bits and biases of block [first, first + n) for all rows, flush against the guard like all else. */
+static attn_score_ops block_ops(const flash_case *c, const flash_data *d, buffers *b, int64_t first,
+                                int64_t n) {
+    const int64_t words = (n + 63) / 64, stride = n + 1;
+    guard_free(&b->bias);
+    guard_free(&b->bits);
+    b->bias = floats((c->rows - 1) * stride + n, c->place, false);
+    b->bits = guard_new((size_t)(c->rows * words) * sizeof(uint64_t), c->place, sizeof(uint64_t));
+    uint64_t *bits = b->bits.data;
+    memset(bits, 0, b->bits.bytes);
+    for (int64_t i = 0; i < c->rows; i++)
+        for (int64_t k = 0; k < n; k++) {
+            ((float *)b->bias.data)[i * stride + k] = d->bias[i * c->keys + first + k];
+            if (d->mask[i * c->keys + first + k])
+                bits[i * words + k / 64] |= (uint64_t)1 << (k % 64);
+        }
+    guard_seal(&b->bias);
+    guard_seal(&b->bits);
+    return (attn_score_ops){
+        .softcap = d->problem.softcap,
+        .slope = c->options & SLOPE ? d->slope : 0,
+        .distance = c->keys - c->rows - first,
+        .bias = c->options & BIAS ? b->bias.data : NULL,
+        .bias_stride = stride,
+        .mask = c->options & MASK ? bits : NULL,
+        .mask_words = words,
+    };
+}
+
+static buffers buffers_new(const attn_kernels *kernels, const flash_case *c, const flash_data *d) {
+    const int64_t mr = kernels->mr, nr = kernels->nr, rows = round_up(c->rows, mr);
+    const int64_t value_floats = round_up(c->value_dim, nr) * c->keys;
+    buffers b = {
+        .query = floats(rows * c->dim, c->place, false),
+        .key = floats(round_up(c->keys, nr) * c->dim, c->place, false),
+        .value = floats(value_floats, c->place, false),
+        .row_max = floats(rows, c->place, false),
+        .row_sum = floats(rows, c->place, false),
+        .acc = floats(kernels->query_tile * round_up(c->value_dim, nr), c->place, true),
+        .scratch = floats(kernels->flash_scratch, c->place, true),
+        .out = floats((c->rows - 1) * (c->value_dim + 3) + c->value_dim, c->place, false),
+    };
+    const float scale = 1 / sqrtf((float)c->dim);
+    kernels->pack_a(b.query.data, d->q, ATTN_F32, c->dim, c->rows, c->dim, scale);
+    kernels->pack_bt(b.key.data, d->k, ATTN_F32, c->dim, c->keys, c->dim);
+    kernels->pack_b(b.value.data, c->keys * nr, d->v, ATTN_F32, c->value_dim, c->keys, c->value_dim, false);
+    guard_seal(&b.query);
+    guard_seal(&b.key);
+    guard_seal(&b.value);
+    for (int64_t i = 0; i < rows; i++) {
+        ((float *)b.row_max.data)[i] = -INFINITY;
+        ((float *)b.row_sum.data)[i] = 0;
+    }
+    memset(b.acc.data, 0, b.acc.bytes);
+    return b;
+}
+
+static void buffers_free(buffers *b) {
+    guard *all[] = {&b->query, &b->key, &b->value,   &b->row_max, &b->row_sum,
+                    &b->acc,   &b->out, &b->scratch, &b->bias,    &b->bits};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        assert_true(all[i]->pages == NULL || guard_intact(all[i]));
+        guard_free(all[i]);
+    }
+}
+
+/* All blocks, then out. */
+static void run_tile(const attn_kernels *kernels, const flash_case *c, const flash_data *d, buffers *b) {
+    for (int64_t first = 0; first < c->keys; first += c->block) {
+        const int64_t n = least(c->block, c->keys - first);
+        attn_score_ops ops = block_ops(c, d, b, first, n);
+        const attn_flash_tile tile = {
+            .rows = c->rows,
+            .keys = n,
+            .head_dim = c->dim,
+            .value_dim = c->value_dim,
+            .query = b->query.data,
+            .key = (float *)b->key.data + first * c->dim,
+            .value = (float *)b->value.data + first * kernels->nr,
+            .value_panel_stride = c->keys * kernels->nr,
+            .ops = c->options ? &ops : NULL,
+            .row_max = b->row_max.data,
+            .row_sum = b->row_sum.data,
+            .acc = b->acc.data,
+            .scratch = b->scratch.data,
+        };
+        guard_reset(&b->scratch); /* contents of no meaning between calls */
+        test_call(kernels->flash_tile(&tile));
+    }
+    test_call(kernels->flash_finish(c->rows, c->value_dim, b->acc.data, b->row_sum.data, b->out.data,
+                                    c->value_dim + 3));
+}
+
+static double used_out;
+
+static void check_case(const attn_kernels *kernels, flash_case c) {
+    flash_data d = data_new(&c);
+    d.tensors = (attn_tensors){.q = {d.q, 0, 0, c.dim},
+                               .k = {d.k, 0, 0, c.dim},
+                               .v = {d.v, 0, 0, c.value_dim},
+                               .mask = d.mask,
+                               .mask_strides = {0, 0, c.keys, 1},
+                               .bias = d.bias,
+                               .bias_strides = {0, 0, c.keys, 1},
+                               .alibi_slopes = &d.slope};
+    const ref_result result = {d.out, d.out_tolerance, d.lse, d.lse_tolerance, NULL};
+    assert_true(ref_attention(&d.problem, &d.tensors, &result));
+    buffers b = buffers_new(kernels, &c, &d);
+    run_tile(kernels, &c, &d, &b);
+    for (int64_t i = 0; i < c.rows; i++) {
+        const float *out = (float *)b.out.data + i * (c.value_dim + 3);
+        const float sum = ((float *)b.row_sum.data)[i];
+        const float lse = sum == 0 ? -INFINITY : ((float *)b.row_max.data)[i] + logf(sum);
+        ref_comparison o =
+            ref_compare(out, d.out + i * c.value_dim, d.out_tolerance + i * c.value_dim, c.value_dim);
+        ref_comparison l = ref_compare(&lse, d.lse + i, d.lse_tolerance + i, 1);
+        used_out = fmax(used_out, o.used);
+        if (!o.ok || !l.ok)
+            test_fail(
+                "rows %d keys %d block %d D %d Dv %d options %d %s at %s: row %d, out used %g, lse used %g",
+                (int)c.rows, (int)c.keys, (int)c.block, (int)c.dim, (int)c.value_dim, c.options,
+                data_kind_name[c.kind], guard_place_name[c.place], (int)i, o.used, l.used);
+        for (int64_t gap = c.value_dim; gap < c.value_dim + 3 && i + 1 < c.rows; gap++)
+            assert_true(isnan(out[gap]));
+    }
+    buffers_free(&b);
+    data_free(&d);
+}
+
+/* Guards: rows, keys and both dimensions around panels, vectors and blocks, at every place. */
+static void shapes(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t mr = kernels->mr, nr = kernels->nr, lanes = kernels->lanes;
+    const int64_t rows[] = {1, 2, mr - 1, mr, mr + 1, kernels->query_tile - 1, kernels->query_tile};
+    const int64_t keys[] = {1, 2, lanes - 1, lanes + 1, nr, nr + 1, 63, 64, 65, 131};
+    const int64_t dims[] = {1, 3, 16, 17, 40}, value_dims[] = {0, 1, lanes, nr - 1, nr + 1, 2 * nr + 3};
+    used_out = 0;
+    for (size_t r = 0; r < COUNT_OF(rows); r++)
+        for (size_t k = 0; k < COUNT_OF(keys); k++)
+            for (int place = 0; place < GUARD_PLACES; place++) {
+                if (rows[r] < 1 || (test_quick() && (r + k) % 4 != (size_t)place))
+                    continue;
+                check_case(kernels, (flash_case){.rows = rows[r],
+                                                 .keys = keys[k],
+                                                 .block = 64,
+                                                 .dim = dims[(r + k) % COUNT_OF(dims)],
+                                                 .value_dim = value_dims[(2 * r + k) % COUNT_OF(value_dims)],
+                                                 .kind = DATA_NORMAL,
+                                                 .place = (guard_place)place});
+            }
+    test_note("%s: used %.3f of the tolerance", kernels->name, used_out);
+}
+
+/* Guards: every combination of cap, slope, bias and mask; with a mask, row 0 attends nothing in its first
+ * block and row 2 nothing at all. */
+static void options(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t blocks[] = {64, kernels->key_block};
+    for (int options = 0; options < OPTIONS; options++)
+        for (size_t b = 0; b < COUNT_OF(blocks); b++)
+            check_case(kernels, (flash_case){.rows = kernels->mr + 3,
+                                             .keys = 2 * blocks[b] + 7,
+                                             .block = blocks[b],
+                                             .dim = 24,
+                                             .value_dim = kernels->nr + 2,
+                                             .options = options,
+                                             .place = GUARD_BACK});
+}
+
+/* Guards: rescaling at every step, one-hot rows, huge and tiny numbers, tails that would be subnormal. */
+static void adversarial(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    used_out = 0;
+    for (int kind = 0; kind < DATA_KINDS; kind++)
+        for (int options = 0; options <= MASK; options += MASK)
+            check_case(kernels, (flash_case){.rows = kernels->mr + 1,
+                                             .keys = 400,
+                                             .block = 64,
+                                             .dim = 64,
+                                             .value_dim = 32,
+                                             .options = options,
+                                             .kind = (data_kind)kind,
+                                             .place = GUARD_BACK});
+    test_note("%s: used %.3f of the tolerance", kernels->name, used_out);
+}
+
+/* Guards: a row's result is bitwise the same in any company and at any place in its panel. */
+static void rows_stand_alone(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    flash_case c = {.rows = kernels->mr + 2,
+                    .keys = 150,
+                    .block = 64,
+                    .dim = 20,
+                    .value_dim = kernels->nr + 1,
+                    .options = CAP | BIAS,
+                    .place = GUARD_BACK};
+    flash_data d = data_new(&c);
+    buffers all = buffers_new(kernels, &c, &d);
+    run_tile(kernels, &c, &d, &all);
+    for (int64_t i = 0; i < c.rows; i++) {
+        flash_case one = c;
+        one.rows = 1;
+        flash_data alone = d;
+        alone.q = d.q + i * c.dim;
+        alone.bias = d.bias + i * c.keys;
+        alone.mask = d.mask + i * c.keys;
+        buffers b = buffers_new(kernels, &one, &alone);
+        run_tile(kernels, &one, &alone, &b);
+        assert_memory_equal(b.out.data, (float *)all.out.data + i * (c.value_dim + 3),
+                            (size_t)c.value_dim * sizeof(float));
+        buffers_free(&b);
+    }
+    buffers_free(&all);
+    data_free(&d);
+}
+
+int main(void) {
+    test_list list = {0};
+    test_add_levels(&list, "flash tile shapes", shapes);
+    test_add_levels(&list, "flash tile options", options);
+    test_add_levels(&list, "flash tile adversarial data", adversarial);
+    test_add_levels(&list, "flash tile rows stand alone", rows_stand_alone);
+    return test_run_list("kernels_flash", &list);
+}
