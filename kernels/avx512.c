@@ -1,7 +1,7 @@
-/* AVX-512 F, BW, DQ, VL: a register tile of 14 x 32, 28 of 32 registers accumulate. */
+/* AVX-512 F, BW, DQ, VL: a register tile of 12 x 32, 24 of 32 registers accumulate. */
 #define ISA_NAME avx512
-#define MR 14
-#define QUERY_TILE 56
+#define MR 12
+#define QUERY_TILE 48
 #define KEY_BLOCK 256
 #define SCORE_STRIDE (KEY_BLOCK + 16) /* not a power of two, so that rows spread over the cache's sets */
 #define PEAK_CHAINS 24

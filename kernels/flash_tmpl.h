@@ -17,6 +17,11 @@
 #ifdef VF_ROW_PAIRS
 #    define ROW_SCORES(i) VF_ROW_PAIR(p + (i)*SCORE_STRIDE, b00, b01, b10, b11, c0_##i, c1_##i);
 #endif
+#define ROW_SCORES_OUT(i)                                                                                    \
+    vf_store(c + (i)*SCORE_STRIDE, c0_##i);                                                                  \
+    vf_store(c + (i)*SCORE_STRIDE + VL, c1_##i);                                                             \
+    vf_store(maxima + (i)*VL, vf_max(vf_max(c0_##i, c1_##i), vf_load(maxima + (i)*VL)));
+
 #define ROW_SCORE(i)                                                                                         \
     {                                                                                                        \
         const vf score = vf_set1(p[(i)*SCORE_STRIDE]);                                                       \
@@ -46,33 +51,40 @@ static __attribute__((noinline)) void tile_values(int64_t k, const float *p, con
     FOR_ROWS(ROW_STORE)
 }
 
-/* Applies ops to row `row` of the score tile, n keys. */
-static void adjust_scores(float *x, int64_t n, const attn_score_ops *ops, int64_t row) {
-    const float *bias = ops->bias ? ops->bias + row * ops->bias_stride : NULL;
-    const uint64_t *bits = ops->mask ? ops->mask + row * ops->mask_words : NULL;
-    for (int64_t i = 0; i < n; i += VL)
-        vf_store(x + i, adjust_vector_(vf_load(x + i), ops, ops->distance + row, bias, bits, i, n - i));
+/* Scores of MR rows against one panel of keys, all of which count: the tile into scratch, and each
+ * row's maximum, kept as a vector, raised by them. */
+static __attribute__((noinline)) void tile_scores(int64_t k, const float *a, const float *b, float *c,
+                                                  float *maxima) {
+    FOR_ROWS(ROW_ZERO)
+    PANEL_STEPS
+    FOR_ROWS(ROW_SCORES_OUT)
 }
 
-/* Scores to exponentials for one row whose n keys are followed by -inf up to a whole vector. Updates
- * the row's maximum and sum, and returns what its accumulators are to be multiplied by. */
-VF_INLINE float row_softmax_(float *x, int64_t n, float *row_max, float *row_sum) {
-    vf m0 = vf_set1(*row_max), m1 = m0;
-    int64_t i = 0;
-    for (; i + 2 * VL <= n; i += 2 * VL) {
-        m0 = vf_max(vf_load(x + i), m0);
-        m1 = vf_max(vf_load(x + i + VL), m1);
+/* Final scores of keys first.. of one row of the score tile (first a multiple of VL), what lies
+ * beyond the last key set to -inf up to a whole vector; the row's maximum raised by them. */
+static void finish_scores(float *x, int64_t first, int64_t keys, const attn_score_ops *ops, int64_t row,
+                          float *maxima) {
+    const float *bias = ops && ops->bias ? ops->bias + row * ops->bias_stride : NULL;
+    const uint64_t *bits = ops && ops->mask ? ops->mask + row * ops->mask_words : NULL;
+    vf m = vf_load(maxima);
+    for (int64_t i = first; i < keys; i += VL) {
+        vf s = vf_load(x + i);
+        if (ops)
+            s = adjust_vector_(s, ops, ops->distance + row, bias, bits, i, keys - i);
+        if (keys - i < VL)
+            s = vf_select(vm_first(keys - i), s, vf_set1(-INFINITY));
+        vf_store(x + i, s);
+        m = vf_max(s, m);
     }
-    for (; i < n; i += VL)
-        m0 = vf_max(vf_load(x + i), m0);
-    float maximum = vf_reduce_max(vf_max(m0, m1));
-    /* A row that has attended nothing so far: all its scores are -inf, and exp(-inf - 0) is 0. */
-    float reference = maximum == -INFINITY ? 0.0f : maximum;
-    float lane[VL];
-    vf_store(lane, vf_exp_below(vf_set1(*row_max - reference)));
+    vf_store(maxima, m);
+}
+
+/* Scores to exponentials of one row, in place, n of them rounded up to whole vectors; their sum. */
+VF_INLINE float exponentials_(float *x, int64_t n, float reference) {
     const vf m = vf_set1(reference);
     vf s0 = vf_set1(0.0f), s1 = s0;
-    for (i = 0; i + 2 * VL <= n; i += 2 * VL) {
+    int64_t i = 0;
+    for (; i + 2 * VL <= n; i += 2 * VL) {
         vf e0 = vf_exp_below(vf_sub(vf_load(x + i), m));
         vf e1 = vf_exp_below(vf_sub(vf_load(x + i + VL), m));
         s0 = vf_add(s0, e0);
@@ -85,32 +97,55 @@ VF_INLINE float row_softmax_(float *x, int64_t n, float *row_max, float *row_sum
         s0 = vf_add(s0, e);
         vf_store(x + i, e);
     }
-    *row_max = maximum;
-    *row_sum = *row_sum * lane[0] + vf_reduce_add(vf_add(s0, s1));
-    return lane[0];
+    return vf_reduce_add(vf_add(s0, s1));
 }
 
 static void flash_tile(const attn_flash_tile *tile) {
-    const int64_t keys = tile->keys;
+    const int64_t rows = tile->rows, keys = tile->keys, depth = tile->head_dim;
     const int64_t acc_stride = (tile->value_dim + NR - 1) / NR * NR;
     float *scores = tile->scratch;
-    float alpha[QUERY_TILE];
-    for (int64_t j = 0; j < keys; j += NR)
-        for (int64_t i = 0; i < tile->rows; i += MR)
-            tile_new(tile->head_dim, tile->query + i * tile->head_dim, tile->key + j * tile->head_dim,
-                     scores + i * SCORE_STRIDE + j, SCORE_STRIDE);
-    for (int64_t i = 0; i < tile->rows; i++) {
-        float *row = scores + i * SCORE_STRIDE;
-        if (tile->ops)
-            adjust_scores(row, keys, tile->ops, i);
-        for (int64_t j = keys; j % VL != 0; j++)
-            row[j] = -INFINITY;
-        alpha[i] = row_softmax_(row, keys, tile->row_max + i, tile->row_sum + i);
+    float maxima[QUERY_TILE * VL]; /* of this tile's scores: a vector per row */
+    /* Rounded up for whole vectors over rows. */
+    float tops[QUERY_TILE + VL], references[QUERY_TILE + VL], alpha[QUERY_TILE + VL];
+
+    for (int64_t i = 0; i < QUERY_TILE; i++)
+        vf_store(maxima + i * VL, vf_set1(-INFINITY));
+    const int64_t plain = tile->ops ? 0 : keys / NR * NR; /* keys whose scores are final at once */
+    int64_t j = 0;
+    for (; j < plain; j += NR)
+        for (int64_t i = 0; i < rows; i += MR)
+            tile_scores(depth, tile->query + i * depth, tile->key + j * depth, scores + i * SCORE_STRIDE + j,
+                        maxima + i * VL);
+    for (; j < keys; j += NR)
+        for (int64_t i = 0; i < rows; i += MR)
+            tile_new(depth, tile->query + i * depth, tile->key + j * depth, scores + i * SCORE_STRIDE + j,
+                     SCORE_STRIDE);
+    if (plain < keys)
+        for (int64_t i = 0; i < rows; i++)
+            finish_scores(scores + i * SCORE_STRIDE, plain, keys, tile->ops, i, maxima + i * VL);
+
+    /* New maxima and what they rescale, for a vector of rows at a time. A row that has attended
+     * nothing yet refers to 0: all its scores are -inf, and exp(-inf - 0) is 0. */
+    for (int64_t i = 0; i < rows; i++)
+        tops[i] = vf_reduce_max(vf_load(maxima + i * VL));
+    for (int64_t i = 0; i < rows; i += VL) {
+        const int64_t n = rows - i < VL ? rows - i : VL;
+        const vf none = vf_set1(-INFINITY);
+        vf old = vf_load_part(tile->row_max + i, n);
+        vf top = vf_max(vf_load_part(tops + i, n), old);
+        vf reference = vf_select(vf_eq(top, none), vf_set1(0.0f), top);
+        vf_store_part(tile->row_max + i, top, n);
+        vf_store(references + i, reference);
+        vf_store(alpha + i, vf_exp_below(vf_sub(old, reference)));
     }
-    for (int64_t i = tile->rows; i % MR != 0; i++) /* rows that only fill the last panel */
+    for (int64_t i = 0; i < rows; i++) {
+        float sum = exponentials_(scores + i * SCORE_STRIDE, keys, references[i]);
+        tile->row_sum[i] = tile->row_sum[i] * alpha[i] + sum;
+    }
+    for (int64_t i = rows; i % MR != 0; i++) /* rows that only fill the last panel */
         alpha[i] = 0.0f;
     for (int64_t c = 0; c < tile->value_dim; c += NR)
-        for (int64_t i = 0; i < tile->rows; i += MR)
+        for (int64_t i = 0; i < rows; i += MR)
             tile_values(keys, scores + i * SCORE_STRIDE, tile->value + c / NR * tile->value_panel_stride,
                         alpha + i, tile->acc + i * acc_stride + c, acc_stride);
 }

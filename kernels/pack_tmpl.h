@@ -19,6 +19,13 @@ VF_INLINE vf pack_load_(const void *src, attn_dtype dtype, int64_t index, int64_
     return n >= VL ? vf_load_bf16(p) : vf_load_bf16_part(p, n);
 }
 
+/* Completely, so that the rows of a block are registers. */
+#ifdef __clang__
+#    define PACK_UNROLL _Pragma("unroll")
+#else
+#    define PACK_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define PACK_DISPATCH(call, ...)                                                                             \
     switch (dtype) {                                                                                         \
     case ATTN_F32:                                                                                           \
@@ -33,23 +40,34 @@ VF_INLINE vf pack_load_(const void *src, attn_dtype dtype, int64_t index, int64_
     }
 
 /* Panels of `width` rows of src, element (row, k) at dst[row / width][k][row % width], times
- * `factor`; zeros where rows end within a panel. */
+ * `factor`; zeros where rows end within a panel. By transposes of VL x VL: `width` is a multiple of VL, or
+ * less than VL; then whole vectors are stored too, and what they hold beyond `width` is overwritten
+ * by the next, up to the panel's last. */
 VF_INLINE void pack_rows_(attn_dtype dtype, int width, float *dst, const void *src, int64_t src_stride,
                           int64_t rows, int64_t depth, float factor) {
-    for (int64_t top = 0; top < rows; top += width, dst += width * depth) {
-        int64_t count = pack_min_(width, rows - top);
+    const vf f = vf_set1(factor);
+    for (int64_t top = 0; top < rows; top += width, dst += width * depth)
         for (int64_t k = 0; k < depth; k += VL) {
-            int64_t n = pack_min_(VL, depth - k);
-            for (int64_t i = 0; i < width; i++) {
-                float lane[VL] = {0};
-                if (i < count)
-                    vf_store(lane,
-                             vf_mul(pack_load_(src, dtype, (top + i) * src_stride + k, n), vf_set1(factor)));
-                for (int64_t l = 0; l < n; l++)
-                    dst[(k + l) * width + i] = lane[l];
+            const int64_t n = pack_min_(VL, depth - k);
+            for (int64_t first = 0; first < width; first += VL) {
+                const int64_t count = pack_min_(pack_min_(VL, width - first), rows - top - first);
+                const int64_t at = (top + first) * src_stride + k;
+                vf block[VL];
+                if (n == VL && count == pack_min_(VL, width))
+                    PACK_UNROLL for (int i = 0; i < VL; i++) block[i] =
+                        i < width ? pack_load_(src, dtype, at + i * src_stride, VL) : vf_set1(0.0f);
+                else
+                    for (int64_t i = 0; i < VL; i++)
+                        block[i] = i < count ? pack_load_(src, dtype, at + i * src_stride, n) : vf_set1(0.0f);
+                vf_transpose(block);
+                float *out = dst + k * width + first;
+                if (width >= VL ? n == VL : k + VL < depth)
+                    PACK_UNROLL for (int i = 0; i < VL; i++) vf_store(out + i * width, vf_mul(block[i], f));
+                else
+                    for (int64_t i = 0; i < n; i++)
+                        vf_store_part(out + i * width, vf_mul(block[i], f), pack_min_(VL, width));
             }
         }
-    }
 }
 
 static void pack_a(float *dst, const void *src, attn_dtype dtype, int64_t src_stride, int64_t rows,

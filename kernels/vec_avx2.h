@@ -114,6 +114,23 @@ VF_INLINE float vf_reduce_max(vf x) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
+VF_INLINE void vf_transpose(vf rows[VL]) {
+    vf pairs[8], quads[8];
+    for (int i = 0; i < 8; i += 2) { /* two rows: columns 0 1 (4 5), then 2 3 (6 7) */
+        pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) /* four rows: column i % 4 (and 4 more) in each */
+        for (int j = 0; j < 2; j++) {
+            quads[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + 2 + j], 0x44);
+            quads[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + 2 + j], 0xee);
+        }
+    for (int j = 0; j < 4; j++) {
+        rows[j] = _mm256_permute2f128_ps(quads[j], quads[j + 4], 0x20);
+        rows[j + 4] = _mm256_permute2f128_ps(quads[j], quads[j + 4], 0x31);
+    }
+}
+
 /* There are no 16-bit masked loads below AVX-512: tails go through a buffer. */
 VF_INLINE __m128i vf_load_half_part_(const uint16_t *p, int64_t n) {
     uint16_t buffer[8] = {0};

@@ -105,6 +105,30 @@ VF_INLINE float vf_reduce_max(vf x) {
     return _mm512_reduce_max_ps(x);
 }
 
+VF_INLINE void vf_transpose(vf rows[VL]) {
+    vf pairs[16], quads[16];
+    for (int i = 0; i < 16; i += 2) {
+        pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+    /* Four rows i..i+3: columns j, j + 4, j + 8, j + 12 in quads[i + j]. */
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            quads[i + 2 * j] = _mm512_shuffle_ps(pairs[i + j], pairs[i + 2 + j], 0x44);
+            quads[i + 2 * j + 1] = _mm512_shuffle_ps(pairs[i + j], pairs[i + 2 + j], 0xee);
+        }
+    for (int j = 0; j < 4; j++) { /* a 4 x 4 transpose of quarters */
+        vf low = _mm512_shuffle_f32x4(quads[j], quads[j + 4], 0x88);
+        vf low_odd = _mm512_shuffle_f32x4(quads[j], quads[j + 4], 0xdd);
+        vf high = _mm512_shuffle_f32x4(quads[j + 8], quads[j + 12], 0x88);
+        vf high_odd = _mm512_shuffle_f32x4(quads[j + 8], quads[j + 12], 0xdd);
+        rows[j] = _mm512_shuffle_f32x4(low, high, 0x88);
+        rows[j + 4] = _mm512_shuffle_f32x4(low_odd, high_odd, 0x88);
+        rows[j + 8] = _mm512_shuffle_f32x4(low, high, 0xdd);
+        rows[j + 12] = _mm512_shuffle_f32x4(low_odd, high_odd, 0xdd);
+    }
+}
+
 VF_INLINE vf vf_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }

@@ -126,6 +126,14 @@ VF_INLINE float vf_reduce_max(vf x) {
     return vmaxnmvq_f32(x);
 }
 
+VF_INLINE void vf_transpose(vf rows[VL]) {
+    float32x4x2_t a = vtrnq_f32(rows[0], rows[1]), b = vtrnq_f32(rows[2], rows[3]);
+    rows[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    rows[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    rows[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    rows[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
 VF_INLINE uint16x4_t vf_load_half_part_(const uint16_t *p, int64_t n) {
     uint16_t buffer[4] = {0};
     for (int64_t i = 0; i < n; i++)

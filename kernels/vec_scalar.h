@@ -128,6 +128,11 @@ VF_INLINE float vf_reduce_max(vf x) {
     return x;
 }
 
+/* rows[i] lane j <-> rows[j] lane i. */
+VF_INLINE void vf_transpose(vf rows[VL]) {
+    (void)rows;
+}
+
 /* binary16 to float32 in integers: no conversion instruction in the baseline, and no table. */
 VF_INLINE vf vf_load_f16(const uint16_t *p) {
     uint32_t sign = (uint32_t)(*p & 0x8000u) << 16, exponent = (*p >> 10) & 31, fraction = *p & 1023;
