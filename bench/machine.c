@@ -33,19 +33,22 @@ const machine_pu *machine_find_pu(const machine *m, int os_index) {
 
 static bool load_topology(machine *m, const machine_options *options, const char *root, attn_error *error) {
 #ifdef HAVE_HWLOC
-    return topology_from_hwloc(m, options, error);
+    if (!options->without_hwloc)
+        return topology_from_hwloc(m, options, error);
+    const char *why = "hwloc: not asked";
 #else
+    const char *why = "hwloc: not built in";
+#endif
     if (options->synthetic || options->xml) {
-        attn_fail(error, ATTN_UNSUPPORTED, "a topology was given, but hwloc is not built in");
+        attn_fail(error, ATTN_UNSUPPORTED, "a topology was given that only hwloc can read (%s)", why);
         return false;
     }
     if (!topology_from_sys(m, root, error))
         return false;
     char place[sizeof m->source];
     memcpy(place, m->source, sizeof place);
-    snprintf(m->source, sizeof m->source, "hwloc: not built in; %.130s", place);
+    snprintf(m->source, sizeof m->source, "%s; %.130s", why, place);
     return true;
-#endif
 }
 
 /* Numbers the hardware threads of each core and counts packages, nodes and cores. */

@@ -69,6 +69,7 @@ typedef struct machine_options {
     const char *synthetic; /* an hwloc synthetic description */
     const char *xml;       /* an hwloc XML file */
     const char *allowed;   /* a CPU list as "0-3,8" instead of the process's affinity */
+    bool without_hwloc;    /* the topology of /sys, even where hwloc is built in */
     int hypervisor;        /* 0: as found; 1: as in a virtual machine; -1: as on bare metal */
 } machine_options;
 
