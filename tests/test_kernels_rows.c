@@ -237,7 +237,7 @@ static void softmax_case(const attn_kernels *kernels, int64_t n, guard_place pla
     fill_row(&r, (enum softmax_data)kind, &rng);
     double max = sink, sum = 0, sum_tolerance = 0;
     for (int64_t i = 0; i < n; i++)
-        max = fmax(max, r.before[i]);
+        max = r.before[i] > max ? r.before[i] : max; /* fmax here crashes gcc 12 for AArch64 */
     for (int64_t i = 0; i <= n && max != -INFINITY; i++) {
         double x = i < n ? r.before[i] : sink, e = exp(x - max);
         sum += e;
