@@ -125,26 +125,6 @@ def test_user_program(environment, tmp_path, compiler, standard):
     assert done.stdout.strip() == pkg_config(environment, "--modversion")[0]
 
 
-# Guards that pkg-config's static flags are complete: a program linked to the archive has all it needs.
-def test_static_user_program(environment, destdir, tmp_path):
-    archives = list(destdir.rglob("libattnscope*.a"))
-    if not archives:
-        pytest.skip("no static library is installed")
-    source, program = tmp_path / "user.c", tmp_path / "user"
-    source.write_text(USER_PROGRAM)
-    flags = pkg_config(environment, "--static", "--cflags", "--libs")
-    flags = [str(archives[0]) if flag == "-lattnscope" else flag for flag in flags]
-    built = subprocess.run(
-        ["gcc", "-std=c17", str(source), "-o", str(program), *flags],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert built.returncode == 0, built.stderr
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-
-
 # Guards the ABI: the shared library exports what the header declares with ATTN_API, and nothing else.
 def test_exports_are_the_header(destdir, shared_library):
     listed = subprocess.run(
