@@ -5,9 +5,10 @@
 #   scripts/bench.sh --n 128:4096 --heads 8   any options of `attnscope bench`, passed on as they are
 #   scripts/bench.sh --help                   this, and the help of `attnscope bench`
 #
-# Leaves results/HOST-DATE/ (a second run of a day gets -2, and so on) with results.json, report.html and
-# every chart as SVG and PNG, and prints a short table. With --out FILE the measurements are written there
-# too. Options that measure nothing, as --dry-run, leave nothing.
+# Leaves results/HOST-DATE/ (a second run of a day gets -2, and so on) with results.json, report.html,
+# every chart as SVG and PNG and the rows as table.txt, and prints a short table and where to look. With
+# --out FILE the measurements are written there too. Options that measure nothing, as --dry-run, leave
+# nothing.
 #
 # The exit code is that of `attnscope bench` (4: a row that should have been measured was not; what was
 # measured is kept and drawn), then that of `attnscope report`. A run that measured nothing leaves no
@@ -98,37 +99,32 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 chmod 755 "$work"
 
+# The whole table, a line for each row, goes into a file beside the results; on the terminal stands the
+# report's short one. What measures nothing, as --help or --dry-run, is printed as it is.
 status=0
-"$attnscope" bench --out "$work/results.json" ${arguments[@]+"${arguments[@]}"} || status=$?
+"$attnscope" bench --out "$work/results.json" ${arguments[@]+"${arguments[@]}"} >"$work/table.txt" || status=$?
 if ! [ -s "$work/results.json" ]; then
+    cat "$work/table.txt"
     rm -rf "$work"
     rmdir "$root/results" 2>/dev/null || true # only when it is empty
     exit "$status"
 fi
-
 if [ -n "$own_out" ]; then
     cp "$work/results.json" "$own_out" || status=2
 fi
-report_status=0
-"$attnscope" report "$work/results.json" --out "$work" >"$root/build-logs/report.log" 2>&1 || report_status=$?
-[ "$report_status" = 0 ] || cat "$root/build-logs/report.log" >&2
-
 place=$(free_directory)
 mv "$work" "$place"
+trap - INT TERM
+
 shown=${place#"$PWD"/}
+echo
+report_status=0
+"$attnscope" report "$shown/results.json" --out "$shown" || report_status=$?
 if [ "$report_status" != 0 ]; then
     {
-        echo "bench.sh: the measurements are in $shown/results.json, but the report failed. To draw it again:"
+        echo "bench.sh: the measurements are in $shown/results.json, but no report was drawn. To draw it:"
         echo "  ${attnscope#"$PWD"/} report $shown/results.json --out $shown"
     } >&2
     [ "$status" != 0 ] || status=$report_status
-    exit "$status"
 fi
-if ! "$root/.venv/bin/python" "$root/scripts/result_table.py" "$place/results.json" && [ "$status" = 0 ]; then
-    status=2
-fi
-echo
-echo "report:       $shown/report.html"
-echo "charts:       $shown/*.svg, *.png"
-echo "measurements: $shown/results.json"
 exit "$status"
