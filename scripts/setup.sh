@@ -176,7 +176,7 @@ install_packages() {
         pacman) "${sudo[@]}" pacman -S --needed --noconfirm "$@" >"$log" 2>&1 ;;
         brew) brew install "$@" >"$log" 2>&1 ;;
     esac || {
-        tail -n 15 "$log" >&2
+        tail -n 10 "$log" >&2
         die "could not install: $* (above: the end of ${log#"$root"/}). Run: $(command_for_person "$@")"
     }
 }
@@ -197,7 +197,7 @@ make_venv() {
     python=$(find_python "3, 11") ||
         die "no Python 3.11 or newer that can make virtual environments; set ATTNSCOPE_PYTHON to one"
     if ! fill_venv "$python" "${args[@]}" >"$log" 2>&1; then
-        tail -n 15 "$log" >&2
+        tail -n 10 "$log" >&2
         die "could not install Python packages (above: the end of ${log#"$root"/})." \
             "Run: $python -m venv .venv && .venv/bin/python -m pip install ${args[*]//"$root"\//}"
     fi
@@ -209,7 +209,7 @@ fill_venv() {
     if [ ! -x "$venv/bin/python" ]; then
         "$python" -m venv "$venv" || return 1
     fi
-    "$venv/bin/python" -m pip install --disable-pip-version-check "${@:2}"
+    "$venv/bin/python" -m pip install --disable-pip-version-check --retries 2 "${@:2}"
 }
 
 main() {
