@@ -1,0 +1,1 @@
+"""Reading attnscope results, their statistics, and the report drawn from them."""

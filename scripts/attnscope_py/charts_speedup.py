@@ -1,0 +1,140 @@
+"""Speed-up by ISA level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import altair as alt
+
+from . import axes, theme
+from .analysis import Section, SpeedUp, isa_rank, largest_common
+from .figures import INTERVALS, Figure, Panel, Table, panel, provenance
+
+_WIDTH, _ROW_HEIGHT = 380, 34
+_FACTORS = tuple(2.0**e for e in range(-6, 11))
+_CHARACTER = 6.5  # pixels, at most
+
+
+def _apart(values: Sequence[float], texts: Sequence[str], low: float, high: float) -> list[float]:
+    """Places on the logarithmic axis low..high where texts centred on these values do not cover each other."""
+    span = math.log(high / low)
+    wanted = [_WIDTH * math.log(value / low) / span for value in values]
+    widths = [_CHARACTER * len(text) + 6 for text in texts]
+    return [low * math.exp(span * x / _WIDTH) for x in axes.spread(wanted, widths, -30, _WIDTH + 30)]
+
+
+def _texts(some: Sequence[SpeedUp], rows: dict[str, str], low: float, high: float) -> list[dict[str, object]]:
+    """What stands above the dots of each row: the factors, in the first row with the levels above them."""
+    found: list[dict[str, object]] = []
+    for index, (label, name) in enumerate(rows.items()):
+        of = [s for s in some if s.variant.label == label]
+        factors = [f"{theme.significant(s.ratio.value)}x" for s in of]
+        isas = [s.isa for s in of]
+        wider = [max(pair, key=len) for pair in zip(factors, isas, strict=True)] if index == 0 else factors
+        for s, factor, place in zip(
+            of, factors, _apart([s.ratio.value for s in of], wider, low, high), strict=True
+        ):
+            found.append({"row": name, "place": place, "label": factor, "isa": s.isa if index == 0 else ""})
+    return found
+
+
+def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, title: str) -> Panel:
+    order = [v for v in section.variants if any(s.variant == v for s in some)]
+    rows = {v.label: f"{v.label}, n={next(s.n for s in some if s.variant == v)}" for v in order}
+    levels = sorted({s.isa for s in some}, key=isa_rank)
+    scale = alt.Scale(type="log", base=2, domain=[low, high], nice=False)
+    title_x = "times as fast as scalar"
+    x = alt.X(
+        "ratio:Q",
+        title=title_x,
+        scale=scale,
+        axis=alt.Axis(
+            values=[factor for factor in _FACTORS if low <= factor <= high],
+            labelExpr="format(datum.value, '~r') + 'x'",
+            grid=True,
+            labelOverlap=False,
+        ),
+    )
+    y = alt.Y(
+        "row:N",
+        title=None,
+        sort=list(rows.values()),
+        axis=alt.Axis(
+            labelLimit=400, ticks=False, domain=False, labelColor=theme.INK, grid=True, labelPadding=8
+        ),
+    )
+    colour = alt.Color("isa:N", scale=theme.isa_scale(levels), legend=None)
+    values = [
+        {
+            "row": rows[s.variant.label],
+            "isa": s.isa,
+            "ratio": s.ratio.value,
+            "low": s.ratio.low,
+            "high": s.ratio.high,
+        }
+        for s in some
+    ]
+    chart = alt.Chart(alt.Data(values=values))
+    one = alt.Chart(alt.Data(values=[{"one": 1}])).mark_rule(color=theme.INK, strokeWidth=1)
+    texts = alt.Chart(alt.Data(values=_texts(some, rows, low, high)))
+    place = alt.X("place:Q", scale=scale, title=title_x)
+    layers = [
+        one.encode(x=alt.X("one:Q", scale=scale, title=title_x)),
+        chart.mark_rule(strokeWidth=2).encode(
+            x=alt.X("low:Q", scale=scale, title=title_x), x2="high:Q", y=y, color=colour
+        ),
+        chart.mark_tick(thickness=2, size=9).encode(
+            x=alt.X("low:Q", scale=scale, title=title_x), y=y, color=colour
+        ),
+        chart.mark_tick(thickness=2, size=9).encode(
+            x=alt.X("high:Q", scale=scale, title=title_x), y=y, color=colour
+        ),
+        chart.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour),
+        texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(x=place, y=y, text="label:N"),
+        texts.mark_text(fontSize=theme.SMALL, fontWeight="bold", color=theme.INK).encode(
+            x=place, y=alt.value(-8), text="isa:N"
+        ),
+    ]
+    said = "; ".join(
+        f"{s.isa} is {theme.significant(s.ratio.value)} times as fast as scalar at {rows[s.variant.label]}"
+        for s in some
+    )
+    drawn = alt.layer(*layers).properties(width=_WIDTH, height=_ROW_HEIGHT * len(rows))
+    return panel(title, drawn, f"{title}: {said}." if title else f"{said}.")
+
+
+def speed_up(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
+    """Each ISA level against scalar at the largest common n: dots with whiskers around 1x."""
+    shown = largest_common(section)
+    if not shown:
+        return None
+    low = min(0.9, min(s.ratio.low for s in shown) / 1.15)
+    high = max(2.2, max(s.ratio.high for s in shown) * 1.25)
+    several = len({id(s.run) for s in section.series}) > 1
+    runs = list({id(s.run): s.run for s in shown}.values())
+    panels = [
+        _panel(section, [s for s in shown if s.run is run], low, high, run.label if several else "")
+        for run in runs
+    ]
+    machine = ("machine",) if several else ()
+    rows = tuple(
+        (
+            *((s.run.label,) if several else ()),
+            s.variant.label,
+            s.isa,
+            f"{s.n}",
+            f"{theme.significant(s.ratio.value)}x",
+            f"{theme.significant(s.ratio.low)} to {theme.significant(s.ratio.high)}",
+        )
+        for s in section.speed_ups
+    )
+    meaning = (
+        "How many times as fast as the scalar level the same work is done, at the largest n that every level was "
+        "measured at; all other n are in the table. The scalar level is compiled without vectorisation."
+    )
+    caption = (f"{section.group.label}.", meaning, INTERVALS, *provenance(runs))
+    columns = (*machine, "pattern · algorithm", "ISA level", "n", "speed-up", "interval")
+    return Figure(
+        f"speedup{suffix}", "Speed-up by ISA level", caption, panels, Table(columns, rows), columns=1
+    )

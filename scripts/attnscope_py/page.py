@@ -1,0 +1,112 @@
+"""The report: one page with everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from . import figures, fonts, theme
+from .analysis import Section
+from .figures import Figure, Table
+from .results import Run
+from .summary import Statement
+
+_TEMPLATE = "page.html.jinja"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with the pictures of its panels, as SVG for the page."""
+
+    figure: Figure
+    panels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The figures of one group."""
+
+    section: Section
+    figures: tuple[Drawn, ...]
+
+
+def all_rows(runs: Sequence[Run]) -> Table:
+    """Every row that was measured, those that stand on no chart too."""
+    machine = ("machine",) if len(runs) > 1 else ()
+    rows = tuple(
+        (
+            *((run.label,) if machine else ()),
+            row.id,
+            row.isa or "",
+            theme.duration(row.median_ns, 4),
+            f"{theme.duration(row.min_ns, 4)} to {theme.duration(row.max_ns, 4)}",
+            f"{row.sample_count or ''}",
+            f"{row.pct_peak:.1f}" if row.pct_peak is not None else "",
+            theme.size(row.workspace_bytes) if row.workspace_bytes is not None else "",
+        )
+        for run in runs
+        for row in run.rows
+    )
+    return Table((*machine, "id", "ran at", "median", "range", "samples", "% of peak", "workspace"), rows)
+
+
+def context_table(run: Run) -> Table:
+    """All that the file says of machine and build, one line each."""
+    rows: list[tuple[str, str]] = []
+
+    def walk(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{name}.{key}" if name else key, inner)
+        elif isinstance(value, list):
+            if any(isinstance(inner, (dict, list)) for inner in value):
+                for index, inner in enumerate(value):
+                    walk(f"{name}[{index}]", inner)
+            elif value:
+                rows.append((name, ", ".join(_cell(inner) for inner in value)))
+        elif value is not None and value != "":
+            rows.append((name, _cell(value)))
+
+    walk("", run.context)
+    return Table(("field", "value"), tuple(rows))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def render(
+    runs: Sequence[Run],
+    summaries: Sequence[tuple[Run, Sequence[Statement]]],
+    warnings: Sequence[str],
+    chapters: Sequence[Chapter],
+    undrawn: Sequence[Section],
+) -> bytes:
+    """The page in UTF-8. It loads nothing, and needs no script to be read."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["unbroken"] = figures.unbroken
+    page = environment.get_template(_TEMPLATE).render(
+        runs=runs,
+        summaries=summaries,
+        warnings=warnings,
+        chapters=chapters,
+        undrawn=undrawn,
+        all_rows=all_rows(runs),
+        contexts=[(run, context_table(run)) for run in runs],
+        theme=theme,
+        font_css=Markup(fonts.css()),
+    )
+    return page.encode("utf-8")

@@ -1,0 +1,157 @@
+"""What the measurements say, in sentences with numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import statistics as st
+from . import theme
+from .analysis import PEAK_LIMIT, Section, Series, impossible, isa_rank, largest_common
+from .results import Run
+
+
+@dataclass(frozen=True)
+class Statement:
+    subject: str  # one word or two
+    text: str  # a sentence, or what leads in the parts
+    parts: tuple[str, ...] = ()
+
+
+def _range(low: float, high: float, digits: int = 3) -> str:
+    return f"[{theme.significant(low, digits)}, {theme.significant(high, digits)}]"
+
+
+def _times(ratio: st.Ratio) -> str:
+    return f"{theme.significant(ratio.value)} times {_range(ratio.low, ratio.high)}"
+
+
+def _growth(series: list[Series], isa: str) -> Statement | None:
+    parts = []
+    for s in series:
+        fit = s.exponent
+        if fit is None:
+            continue
+        text = (
+            f"{s.variant.label}: n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}] from n={fit.n_low} to {fit.n_high}; "
+            f"twice the length takes {theme.significant(2**fit.value, 2)} times as long"
+        )
+        if s.pair_exponent is not None:
+            text += f", and has {theme.significant(2**s.pair_exponent, 2)} times the pairs"
+        parts.append(text + ".")
+    if not parts:
+        return None
+    return Statement("Growth", f"On {isa}, time grows with the length n as", tuple(parts))
+
+
+def _levels(section: Section, run: Run) -> Statement | None:
+    shown = [s for s in largest_common(section) if s.run is run]
+    if not shown:
+        return None
+    # One variant tells the levels apart; flash on all pairs is the one that is compute-bound.
+    first = next(
+        (s.variant for s in shown if (s.variant.pattern, s.variant.algorithm) == ("dense", "flash")), None
+    )
+    variant = first or shown[0].variant
+    of = sorted((s for s in shown if s.variant == variant), key=lambda s: isa_rank(s.isa), reverse=True)
+    parts = ", ".join(f"{s.isa} is {_times(s.ratio)} as fast as scalar" for s in of)
+    return Statement("ISA levels", f"{variant.label} at n={of[0].n}: {parts}.")
+
+
+def _algorithms(series: list[Series], isa: str) -> Statement | None:
+    dense = {s.variant.algorithm: s for s in series if s.variant.pattern == "dense" and not s.variant.extras}
+    naive, flash = dense.get("naive"), dense.get("flash")
+    if not naive or not flash:
+        return None
+    common = sorted({p.n for p in naive.points} & {p.n for p in flash.points})
+    if not common:
+        return None
+    n = common[-1]
+    slow, fast = naive.at(n), flash.at(n)
+    ratio = st.ratio(slow.samples, fast.samples)
+    text = (
+        f"At n={n} on {isa}, flash takes {theme.duration(fast.time.value)} and naive "
+        f"{theme.duration(slow.time.value)}: flash is {_times(ratio)} as fast"
+    )
+    if slow.row.workspace_bytes and fast.row.workspace_bytes:
+        text += f", in {theme.size(fast.row.workspace_bytes)} of workspace instead of {theme.size(slow.row.workspace_bytes)}"
+    return Statement("Algorithms", text + ".")
+
+
+def _patterns(section: Section, run: Run, isa: str) -> Statement | None:
+    parts = []
+    some = [a for a in section.against_dense if a.run is run and a.isa == isa]
+    for variant in dict.fromkeys(a.variant for a in some):
+        a = max((a for a in some if a.variant == variant), key=lambda a: a.n)
+        text = f"{variant.label} at n={a.n} is {_times(a.ratio)} as fast as dense"
+        if a.efficiency:
+            saved = theme.significant(a.pair_ratio)
+            text += f", which has {saved} times the pairs (sparse efficiency {100 * a.efficiency:.0f} %)"
+        parts.append(text + ".")
+    return Statement("Patterns", f"On {isa},", tuple(parts)) if parts else None
+
+
+def _stages(section: Section, run: Run) -> Statement | None:
+    some = [s for s in section.stages if s.run is run]
+    if not some:
+        return None
+    s = max(some, key=lambda s: (isa_rank(s.isa), s.n))
+    order = sorted(s.times_ns, key=lambda stage: -s.times_ns[stage])
+    rest = ", ".join(f"{stage} {100 * s.share(stage):.0f} %" for stage in order[1:])
+    text = f"The largest stage of {s.variant.label} at n={s.n} on {s.isa} is {order[0]} with {100 * s.share(order[0]):.0f} %"
+    return Statement("Stages", text + (f", before {rest}." if rest else "."))
+
+
+def _peak(series: list[Series], isa: str) -> Statement | None:
+    points = [(p.row.pct_peak, s, p) for s in series for p in s.points if p.row.pct_peak is not None]
+    if not points:
+        return None
+    best, s, p = max(points, key=lambda point: point[0])
+    text = f"On {isa}, {s.variant.label} at n={p.n} does the most useful work: {best:.0f} % of the measured FMA peak"
+    worst, s, p = min(points, key=lambda point: point[0])
+    return Statement("Limits", f"{text}. The least is {worst:.0f} %, {s.variant.label} at n={p.n}.")
+
+
+def statements(sections: list[Section], run: Run) -> list[Statement]:
+    """What one run says, from its largest group of rows, at its best ISA level."""
+    section = next((s for s in sections if s.of(run=run)), None)
+    if section is None:
+        return []
+    isa = max((s.isa for s in section.of(run=run)), key=isa_rank)
+    series = section.of(run=run, isa=isa)
+    found = [
+        _growth(series, isa),
+        _levels(section, run),
+        _algorithms(series, isa),
+        _patterns(section, run, isa),
+        # Stages may be measured in a group of their own.
+        next((said for s in sections if (said := _stages(s, run))), None),
+        _peak(series, isa),
+    ]
+    return [statement for statement in found if statement]
+
+
+def warnings(runs: list[Run]) -> list[str]:
+    """What should keep a reader from trusting the numbers, a sentence each."""
+    several = len(runs) > 1
+    found = []
+    for run in runs:
+        where = f"{run.label}: " if several else ""
+        for row in run.excluded:
+            found.append(f"{where}{row.id} was not measured: {row.reason}.")
+        if run.context.get("incomplete"):
+            found.append(f"{where}the run was interrupted; rows are missing.")
+        drift = run.context.get("drift")
+        if isinstance(drift, dict) and drift.get("flagged") and isinstance(drift.get("change"), (int, float)):
+            found.append(
+                f"{where}the machine drifted: the first row, measured again at the end, took "
+                f"{100 * drift['change']:+.1f} % longer."
+            )
+        if run.text("build_type") == "debug":
+            found.append(f"{where}this is a debug build.")
+    for run, row in impossible(runs):
+        where = f"{run.label}: " if several else ""
+        found.append(
+            f"{where}{row.id} is at {row.pct_peak:.0f} % of the measured peak. More than {PEAK_LIMIT:.0f} % is a fault of "
+            "the measurement."
+        )
+    return found

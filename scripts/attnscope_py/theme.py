@@ -1,0 +1,138 @@
+"""Colours, marks, fonts and number formats that every chart shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from .analysis import ISA_ORDER, Variant, isa_rank
+from .results import STAGES
+
+# Fixed per ISA level, told apart with every common colour deficiency; levels to come share black.
+ISA_COLOURS = dict(zip(ISA_ORDER, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
+FURTHER_ISA_COLOUR = "#000000"
+# Stages are no ISA levels, and share none of their colours.
+STAGE_COLOURS = dict(zip(STAGES, ("#56B4E9", "#999999", "#C9B8E8", "#E69F00", "#F0E442"), strict=True))
+FURTHER_STAGE_COLOUR = "#DDDDDD"
+
+MARKERS = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
+DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [9, 3, 2, 3, 2, 3], [3, 1])
+
+# The page's style sheet names these to turn them over in dark mode.
+INK = "#1b1f24"
+MUTED = "#59636e"
+GRID = "#dfe3e8"
+ON_BAR = "#101418"  # text on bars, which keep their colours
+PAPER = "#fdfdfd"  # the inside of hollow markers
+
+FONT = "Source Sans Pro, Liberation Sans, Arial, sans-serif"  # fonts.py brings the first
+FONT_SIZE = 13
+SMALL = 12
+
+
+def isa_colour(isa: str) -> str:
+    return ISA_COLOURS.get(isa, FURTHER_ISA_COLOUR)
+
+
+def isa_scale(isas: list[str]) -> alt.Scale:
+    known = sorted(isas, key=isa_rank)
+    return alt.Scale(domain=known, range=[isa_colour(isa) for isa in known])
+
+
+class Marks:
+    """Marker and line style of each variant, the same in all charts of a report."""
+
+    def __init__(self, variants: list[Variant]):
+        self._labels = [v.label for v in sorted(set(variants), key=lambda v: v.rank)]
+
+    def shape(self) -> alt.Shape:
+        """Encoding of the field `variant`, a variant's label, as a marker."""
+        return alt.Shape("variant:N", scale=self._scale(MARKERS), legend=None)
+
+    def dash(self) -> alt.StrokeDash:
+        """The same as a line style."""
+        return alt.StrokeDash("variant:N", scale=self._scale(DASHES), legend=None)
+
+    def _scale(self, values: Sequence) -> alt.Scale:
+        count = len(self._labels)
+        return alt.Scale(domain=self._labels, range=[values[i % len(values)] for i in range(count)])
+
+
+def config(background: str | None) -> dict[str, Any]:
+    """The look of a finished chart, as Vega-Lite's config. `background` None leaves it to the page."""
+    return {
+        "background": background,
+        "font": FONT,
+        "padding": 6,
+        "view": {"stroke": None},
+        "axis": {
+            "labelFontSize": SMALL,
+            "titleFontSize": FONT_SIZE,
+            "titleFontWeight": "normal",
+            "labelColor": MUTED,
+            "titleColor": MUTED,
+            "gridColor": GRID,
+            "domainColor": MUTED,
+            "tickColor": MUTED,
+            "labelFlush": False,
+        },
+        "title": {
+            "color": INK,
+            "subtitleColor": MUTED,
+            "fontSize": 15,
+            "subtitleFontSize": SMALL,
+            "anchor": "start",
+            "fontWeight": "bold",
+            "subtitlePadding": 5,
+            "offset": 10,
+        },
+        "concat": {"spacing": 28},
+    }
+
+
+def duration(ns: float, digits: int = 3) -> str:
+    """A time in the unit in which it is easiest to read."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
+        if ns >= size:
+            return f"{significant(ns / size, digits)} {unit}"
+    return f"{significant(ns * 1e3, digits)} ps"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits, never in exponent form."""
+    if value == 0:
+        return "0"
+    text = f"{value:.{digits}g}"
+    if "e" in text:
+        text = f"{float(text):.0f}" if abs(value) >= 1 else f"{float(text):.12f}".rstrip("0")
+    return text
+
+
+def size(n_bytes: float) -> str:
+    """Bytes with a binary unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024 or unit == "GiB":
+            return f"{significant(n_bytes, 4)} {unit}"
+        n_bytes /= 1024
+    raise AssertionError("unreachable")
+
+
+# The same as duration(), for axis labels: Vega formats those itself.
+DURATION_EXPR = (
+    "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s'"
+    " : datum.value >= 1e6 ? format(datum.value / 1e6, '~g') + ' ms'"
+    " : datum.value >= 1e3 ? format(datum.value / 1e3, '~g') + ' µs'"
+    " : datum.value >= 0.999 ? format(datum.value, '~r') + ' ns'"
+    " : format(datum.value * 1e3, '~r') + ' ps'"
+)
