@@ -95,12 +95,13 @@ build_program
 mkdir -p "$root/results"
 work=$(mktemp -d "$root/results/.run-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'echo "bench.sh: interrupted, nothing is kept" >&2; exit 130' INT
+trap 'echo "bench.sh: ended, nothing is kept" >&2; exit 143' TERM
 chmod 755 "$work"
 
 # The whole table, a line for each row, goes into a file beside the results; on the terminal stands the
 # report's short one. What measures nothing, as --help or --dry-run, is printed as it is.
+[ -t 2 ] || echo "measuring (progress is shown on terminals only)" >&2
 status=0
 "$attnscope" bench --out "$work/results.json" ${arguments[@]+"${arguments[@]}"} >"$work/table.txt" || status=$?
 if ! [ -s "$work/results.json" ]; then
