@@ -99,6 +99,8 @@ def parse_tap(program: str, text: str) -> list[Case]:
 # Words of Meson's log.
 _ENDED_WELL = {"OK", "EXPECTEDFAIL"}
 _CUT_OFF = {"TIMEOUT", "INTERRUPT"}
+# What sanitizers write on standard error: a failure, also where the program goes on.
+_SANITIZER_LINE = re.compile(r"^.*(?:runtime error:|(?:ERROR|WARNING): \w*Sanitizer:).*$", re.MULTILINE)
 
 
 def read_meson_log(path: Path, prefix: str = "") -> list[Case]:
@@ -111,22 +113,24 @@ def read_meson_log(path: Path, prefix: str = "") -> list[Case]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         entry = json.loads(line)
         name = prefix + entry["name"].split(" / ")[-1]
-        output = entry.get("stdout", "")
+        output, errors = entry.get("stdout", ""), entry.get("stderr", "")
+        said = _SANITIZER_LINE.search(errors)
+        why = f": {said[0].strip()}" if said else ""
         result, code = entry["result"], entry.get("returncode")
         own = parse_tap(name, output) if re.search(r"^(not )?ok\b|^1\.\.\d", output, re.MULTILINE) else []
         if result in _CUT_OFF:
             own.append(Case(name, FAILED, result.lower()))
         elif own:
-            explained = any(case.status == FAILED for case in own)
-            if code and not explained:
-                own.append(Case(name, FAILED, f"exit status {code} after its tests"))
+            explained = any(case.status == FAILED and case.name != name for case in own)
+            if said or (code and not explained):
+                own.append(Case(name, FAILED, f"exit status {code} after its tests{why}"))
         elif result == "SKIP":
-            text = (output + entry.get("stderr", "")).strip().splitlines()
+            text = (output + errors).strip().splitlines()
             own.append(Case(name, SKIPPED, text[-1] if text else "no reason given"))
         elif result in _ENDED_WELL:
             own.append(Case(name, PASSED))
         else:
-            own.append(Case(name, FAILED, f"{result.lower()}, exit status {code}"))
+            own.append(Case(name, FAILED, f"{result.lower()}, exit status {code}{why}"))
         cases += own
     return cases
 

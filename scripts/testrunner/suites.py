@@ -32,7 +32,8 @@ class Build:
         stamp = self.directory / "suite-stamp"
         arguments = [*self.options, str(self.directory)]
         versions = [output_of([program, "--version"]) for program in (*self.compilers, MESON)]
-        key = hashlib.sha256(repr((arguments, env, versions, str(ROOT))).encode()).hexdigest()
+        machines = [(ROOT / name).read_text() for name in self.options if name.endswith(".ini")]
+        key = hashlib.sha256(repr((arguments, env, versions, machines, str(ROOT))).encode()).hexdigest()
         if not stamp.exists() or stamp.read_text() != key:
             shutil.rmtree(self.directory, ignore_errors=True)
             commands.need("configure", [MESON, "setup", *arguments], env)

@@ -80,6 +80,7 @@ def test_tap_two_groups():
         {"stdout": "1..1\nok 1 - a\n", "result": "ERROR", "returncode": -11},
         {"stdout": "1..1\nok 1 - a\n", "result": "FAIL", "returncode": 1},
         {"stdout": "1..1\nok 1 - a\n", "result": "TIMEOUT", "returncode": -9},
+        {"stdout": "1..1\nok 1 - a\n", "stderr": "x.c:3:1: runtime error: null pointer passed\n"},
         {"result": "FAIL", "returncode": 1},
         {"result": "ERROR", "returncode": 127},
         {"result": "UNEXPECTEDPASS"},
@@ -89,6 +90,15 @@ def test_tap_two_groups():
 )
 def test_meson_failures(tmp_path, entry):
     assert FAILED in statuses(read_meson_log(meson_log(tmp_path, entry)))
+
+
+# Guards that a sanitizer's finding is named, not only the exit status it led to.
+def test_sanitizer_finding_is_named(tmp_path):
+    found = "==1==ERROR: LeakSanitizer: detected memory leaks"
+    entry = {"stdout": "1..1\nok 1 - a\n", "stderr": f"\n{found}\nmore\n", "result": "ERROR", "returncode": 1}
+    cases = read_meson_log(meson_log(tmp_path, entry))
+    assert cases[-1].status == FAILED
+    assert found in cases[-1].reason
 
 
 # Guards the name, the prefix and the count of programs with and without TAP.
