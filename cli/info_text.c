@@ -33,7 +33,9 @@ void info_format_bytes(int64_t bytes, char *text, size_t size) {
 static void print_processor(const machine *m, double ghz) {
     printf(LABEL "%s\n", "processor", m->brand[0] ? m->brand : "unknown");
     printf(LABEL "%s", "", m->vendor[0] ? m->vendor : "vendor unknown");
-    if (m->family >= 0)
+    if (m->family >= 0 && strcmp(m->arch, "aarch64") == 0)
+        printf(", part 0x%03x, variant %d, revision %d", m->family, m->model, m->stepping);
+    else if (m->family >= 0)
         printf(", family %d, model %d, stepping %d", m->family, m->model, m->stepping);
     if (m->microcode[0])
         printf(", microcode %s", m->microcode);
