@@ -16,7 +16,7 @@ typedef struct work {
     int64_t count; /* floats a round */
 } work;
 
-static volatile float sink; /* what was computed is used */
+static _Thread_local volatile float sink; /* what was computed is used; no line is shared */
 
 static void fma_rounds(void *context, int64_t rounds) {
     const work *w = context;
