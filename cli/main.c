@@ -64,11 +64,11 @@ static int help(void) {
 
 /* A full disk or a closed pipe behind standard output must not pass for success. */
 static int finish(int code) {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        int failed = cli_error("cannot write standard output: %s", strerror(errno));
-        return code == CLI_FINE ? failed : code;
-    }
-    return code;
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (!failed || code == CLI_USAGE) /* an error has been printed, one is enough */
+        return code;
+    cli_error("cannot write standard output: %s", strerror(errno));
+    return code == CLI_FINE ? CLI_USAGE : code;
 }
 
 static int run(int argc, char **argv) {

@@ -1,0 +1,125 @@
+"""The front door: help, versions, unknown subcommands, and programs that are subcommands."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import program
+
+BUILT_IN = ("info", "verify", "eval", "show")
+SUBCOMMANDS = (*BUILT_IN, "bench", "report", "compare", "gate")
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_help(attnscope):
+    """--help, -h and help list every subcommand, with examples."""
+    pages = [attnscope(*arguments) for arguments in (["--help"], ["-h"], ["help"])]
+    assert all((page.code, page.err) == (0, "") for page in pages)
+    assert len({page.out for page in pages}) == 1
+    assert all(f"  {name} " in pages[0].out for name in SUBCOMMANDS)
+    assert "Examples:" in pages[0].out
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_help_pages(attnscope, name):
+    """Every subcommand has a help page with usage and examples, and lines that fit a terminal."""
+    page = attnscope(name, "--help")
+    assert (page.code, page.err) == (0, "")
+    assert page.out.startswith(f"Usage: attnscope {name}")
+    assert "Examples:" in page.out and f"  attnscope {name}" in page.out
+    assert max(map(len, page.out.splitlines())) <= 120
+    assert attnscope("help", name).out == page.out
+    assert attnscope(name, "-h").out == page.out
+
+
+def test_version(attnscope):
+    """--version names the program and a version."""
+    outcome = attnscope("--version")
+    name, version = outcome.out.split()
+    assert outcome.code == 0 and name == "attnscope" and version.count(".") == 2
+
+
+@pytest.mark.parametrize("name", ["foo", "Info", "inf", "../info", "", "a b", "info\n"])
+def test_unknown_subcommand(refused, name):
+    """An unknown subcommand is named, with those that are accepted."""
+    refused([name], "unknown subcommand", *SUBCOMMANDS)
+
+
+def test_no_subcommand(refused):
+    """No subcommand is an error that lists them."""
+    refused([], *SUBCOMMANDS)
+
+
+def test_unknown_option(refused):
+    """Options of the front door are its own."""
+    refused(["--foo"], "--foo", "--help")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_unknown_options_of_subcommands(refused, name):
+    """Every subcommand names the option that it does not know, and takes no stray arguments."""
+    refused([name, "--no-such-option"], f"attnscope {name}:", "--no-such-option")
+    refused([name, "stray"], f"attnscope {name}:", "'stray'")
+
+
+def test_program_on_path(attnscope, tmp_path):
+    """attnscope-NAME on PATH is the subcommand NAME: it gets the arguments and the path of attnscope,
+    and its exit code is the command's."""
+    script(tmp_path / "attnscope-hello", '#!/bin/sh\necho "$# $1 $2 $ATTNSCOPE"\nexit 3\n')
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    outcome = attnscope("hello", "a b", "--c", env=path)
+    assert (outcome.code, outcome.out) == (3, f"2 a b --c {program()}\n")
+    assert attnscope("help", "hello", env=path).out.startswith("1 --help")
+
+
+def test_built_in_goes_first(attnscope, tmp_path):
+    """A program on PATH does not replace a built-in subcommand."""
+    script(tmp_path / "attnscope-info", "#!/bin/sh\nexit 9\n")
+    assert attnscope("info", "--help", env={"PATH": str(tmp_path)}).code == 0
+
+
+def test_beside_the_program_goes_before_path(attnscope, tmp_path):
+    """A program beside attnscope is found before one on PATH, also when attnscope was started through
+    a link."""
+    beside = tmp_path / "bin" / "attnscope"
+    beside.parent.mkdir()
+    shutil.copy2(program(), beside)
+    script(tmp_path / "bin" / "attnscope-hello", "#!/bin/sh\necho beside\n")
+    script(tmp_path / "path" / "attnscope-hello", "#!/bin/sh\necho path\n")
+    (tmp_path / "link").symlink_to(beside)
+    environment = os.environ | {"PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}
+    import subprocess
+
+    for start in (beside, tmp_path / "link"):
+        done = subprocess.run([start, "hello"], env=environment, capture_output=True, text=True)
+        assert done.stdout == "beside\n"
+
+
+def test_python_script_without_permission_to_execute(attnscope, tmp_path):
+    """A .py file needs no execute permission: Python runs it."""
+    (tmp_path / "attnscope-hello.py").write_text("import sys; print(sys.argv[1:])\n")
+    outcome = attnscope("hello", "x", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert outcome.out == "['x']\n"
+
+
+def test_program_that_does_not_start(refused, tmp_path):
+    """A program that is there and cannot be started is an error with the reason."""
+    script(tmp_path / "attnscope-hello", "#!/no/such/interpreter\n")
+    refused(["hello"], "attnscope-hello", "No such file", env={"PATH": str(tmp_path)})
+
+
+def test_standard_output_that_cannot_be_written(attnscope):
+    """A full disk behind standard output does not pass for success."""
+    import subprocess
+
+    for arguments in (["--help"], ["show"], ["info"], ["info", "--json"]):
+        with open("/dev/full", "w") as full:
+            outcome = attnscope(*arguments, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        assert outcome.code == 2 and "standard output" in outcome.err, arguments

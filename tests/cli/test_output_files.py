@@ -1,0 +1,148 @@
+"""Output files are whole or not there, whatever fails."""
+
+import os
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+
+
+def files(directory):
+    return sorted(path.name for path in directory.rglob("*"))
+
+
+@pytest.mark.parametrize("option", ["out", "lse", "mask-out"])
+def test_places_that_cannot_be_written(refused, tensors, option):
+    """A directory that is not there, a directory, a device and a full device are refused by name, and
+    no other output is left behind."""
+    tensors.random()
+    before = files(tensors.directory)
+    for place in ("nowhere/x.npy", ".", "q.npy/x.npy", "/dev/full", "/dev/null", "nowhere/", ""):
+        path = place if place.startswith("/dev/") or not place else f"{tensors.directory}/{place}"
+        arguments = [a for a in tensors.arguments() if not str(a).startswith(f"--{option}=")]
+        refused([*arguments, f"--{option}={path}"], f"{path}")
+        assert files(tensors.directory) == before
+    assert os.path.exists("/dev/full") and not os.path.isfile("/dev/full")
+
+
+@root
+def test_directory_without_permission(refused, tensors):
+    """A directory that may not be written is refused before anything is computed."""
+    tensors.random()
+    locked = tensors.directory / "locked"
+    locked.mkdir(mode=0o500)
+    refused([*tensors.arguments("--lse", locked / "x.npy")], "Permission denied")
+
+
+@root
+def test_write_protected_file(refused, tensors):
+    """A file that its owner has write-protected is not replaced."""
+    tensors.random()
+    tensors.path("out").write_text("kept")
+    tensors.path("out").chmod(0o400)
+    refused(tensors.arguments(), "Permission denied")
+    assert tensors.path("out").read_text() == "kept"
+
+
+def test_file_size_limit(tensors, refused):
+    """Where the disk is full (here: past the limit on file sizes) the error is one line, the file that
+    was there stays as it was, and nothing else is left."""
+    tensors.random(queries=2000, value_dim=64)
+    tensors.path("out").write_text("kept")
+    before = files(tensors.directory)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
+    refused(tensors.arguments(f"--lse={tensors.path('lse')}"), tensors.path("out"), preexec_fn=limit)
+    assert tensors.path("out").read_text() == "kept"
+    assert files(tensors.directory) == before
+
+
+def test_full_disk(tensors, refused):
+    """A file system without room: "No space left", and nothing is left on it."""
+    disk = tensors.directory / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        tensors.random(queries=2000, value_dim=64)
+        arguments = [a for a in tensors.arguments() if not str(a).startswith("--out=")]
+        refused([*arguments, f"--out={disk / 'o.npy'}"], "No space left")
+        assert files(disk) == []
+        refused([*tensors.arguments(), f"--lse={disk / 'l.npy'}", f"--mask-out={disk / 'm.npy'}"], "No space")
+        assert files(disk) == []
+        assert not tensors.path("out").exists()  # it had been written, but not everything
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_broken_standard_output(attnscope, tensors):
+    """With --explain to a full device nothing is written: the files go with the lines."""
+    tensors.random()
+    with open("/dev/full", "w") as full:
+        outcome = attnscope(
+            *tensors.arguments("--explain"), capture_output=False, stdout=full, stderr=subprocess.PIPE
+        )
+    assert outcome.code == 2
+    assert "standard output" in outcome.err and outcome.err.count("\n") == 1
+    assert not tensors.path("out").exists()
+
+
+def test_same_file_twice(refused, tensors):
+    """An output may be neither an input nor another output, by whatever path it is named."""
+    q, _, _ = tensors.random()
+    (tensors.directory / "link.npy").symlink_to(tensors.path("q"))
+    for name in ("q.npy", "link.npy", "../" + tensors.directory.name + "/q.npy"):
+        arguments = [a for a in tensors.arguments() if not str(a).startswith("--out=")]
+        refused([*arguments, f"--out={tensors.directory / name}"], name, "input")
+    refused(tensors.arguments(f"--lse={tensors.directory}/./out.npy"), "two outputs")
+    np.testing.assert_array_equal(tensors.load("q"), q)
+
+
+def test_replaced_file(attnscope, tensors):
+    """An existing file is replaced, through a symbolic link too, with the usual permissions."""
+    tensors.random()
+    target = tensors.directory / "target.npy"
+    target.write_text("old")
+    tensors.path("out").symlink_to(target)
+    mask = os.umask(0o022)
+    try:
+        assert attnscope(*tensors.arguments()).code == 0
+    finally:
+        os.umask(mask)
+    assert tensors.path("out").is_symlink()
+    assert np.load(target).shape == (2, 4, 33, 8)
+    assert target.stat().st_mode & 0o777 == 0o644
+    assert files(tensors.directory) == ["k.npy", "out.npy", "q.npy", "target.npy", "v.npy"]
+
+
+def test_relative_path_and_long_name(attnscope, tensors):
+    """A bare name is in the working directory; a name of the greatest length works."""
+    tensors.random()
+    name = "x" * 251 + ".npy"
+    arguments = [a for a in tensors.arguments() if not str(a).startswith("--out=")]
+    outcome = attnscope(*arguments, "--out", name, cwd=tensors.directory)
+    assert outcome.code == 0, outcome.err
+    assert np.load(tensors.directory / name).shape == (2, 4, 33, 8)
+
+
+def test_interrupted(tensors):
+    """A signal while files are written leaves no temporary file."""
+    from conftest import program
+
+    tensors.random(batch=1, heads=1, kv_heads=1, queries=4000, keys=4000)
+    before = files(tensors.directory)
+    arguments = tensors.arguments(f"--mask-out={tensors.path('mask')}")
+    process = subprocess.Popen([program(), *map(str, arguments)], stderr=subprocess.DEVNULL)
+    # The mask of 16 million pairs takes long enough to meet it while its file is open.
+    while process.poll() is None and files(tensors.directory) == before:
+        pass
+    process.terminate()
+    process.wait()
+    if process.returncode == 0:
+        pytest.skip("it was done before the signal came")
+    assert files(tensors.directory) == before
+    assert sys.platform != "linux" or process.returncode == -15

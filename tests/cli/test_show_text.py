@@ -1,0 +1,122 @@
+"""What `show` draws."""
+
+import numpy as np
+import pytest
+from attention_oracle import attended
+
+
+def grid(outcome) -> np.ndarray:
+    """The drawn pairs as a boolean array."""
+    rows = [line.split()[1] for line in outcome.out.split("pairs: a row")[1].splitlines()[3:]]
+    return np.array([[c == "#" for c in row] for row in rows])
+
+
+def tile_rows(outcome) -> list[str]:
+    lines = outcome.out.split("tiles: a row")[1].splitlines()[1:]
+    return [line.split()[1] for line in lines if not line.startswith("scaled")]
+
+
+@pytest.mark.parametrize(
+    "pattern,queries,keys,useful",
+    [
+        ("causal", 7, 7, 28),
+        ("causal,window=3", 7, 7, 18),
+        ("window=2:2", 7, 7, 29),
+        ("causal", 3, 7, 18),
+        ("causal-top-left", 3, 7, 6),
+        ("causal", 7, 3, 6),
+        ("causal,window=512", 4096, 4096, 1966336),
+    ],
+)
+def test_pair_counts(attnscope, pattern, queries, keys, useful):
+    """Known counts of attended pairs, exactly."""
+    outcome = attnscope("show", "--nq", queries, "--nk", keys, "--pattern", pattern)
+    assert outcome.code == 0
+    assert outcome.values()["pairs_useful"].split()[0] == str(useful)
+    assert outcome.values()["pairs_dense"] == str(queries * keys)
+
+
+@pytest.mark.parametrize("pattern", ["dense", "causal", "causal,window=4,sink=2", "window=2:3", "stride=4"])
+@pytest.mark.parametrize("queries,keys", [(16, 16), (5, 40), (40, 5)])
+def test_drawn_pairs(attnscope, pattern, queries, keys):
+    """The drawing is the definition's mask, and the count is the number of marks in it."""
+    outcome = attnscope("show", "--nq", queries, "--nk", keys, "--pattern", pattern)
+    expected = attended(pattern, queries, keys)
+    np.testing.assert_array_equal(grid(outcome), expected)
+    assert outcome.values()["pairs_useful"].split()[0] == str(expected.sum())
+
+
+def test_heads_with_their_own_maps(attnscope, tmp_path):
+    """--head chooses the map that is drawn; counts are over all heads."""
+    maps = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 1]]], bool)
+    np.save(tmp_path / "m.npy", maps)
+    arguments = ["show", "--n", "8", "--heads", "2", "--pattern", f"blocks={tmp_path / 'm.npy'}:4"]
+    for head in range(2):
+        outcome = attnscope(*arguments, "--head", head)
+        np.testing.assert_array_equal(grid(outcome), np.kron(maps[head], np.ones((4, 4), bool)))
+        assert outcome.values()["pairs_useful"].split()[0] == str(5 * 16)
+
+
+@pytest.mark.parametrize("pattern", ["dense", "causal", "causal,window=100", "window=64:64,global=3"])
+def test_drawn_tiles(attnscope, levels, pattern):
+    """Each drawn tile is full, partial or absent as the mask has it, on every level's tile sizes, and
+    the counts are those of the drawing."""
+    mask = attended(pattern, 500, 700)
+    for level in levels:
+        outcome = attnscope("show", "--nq=500", "--nk=700", "--pattern", pattern, "--tiles", "--isa", level)
+        values, drawn = outcome.values(), tile_rows(outcome)
+        height, width = int(values["query_tile"]), int(values["key_tile"])
+        if -(-500 // height) > 48:
+            continue  # scaled
+        for row, line in enumerate(drawn):
+            for column, mark in enumerate(line):
+                tile = mask[row * height : (row + 1) * height, column * width : (column + 1) * width]
+                assert mark == ("#" if tile.all() else "+" if tile.any() else ".")
+        text = "".join(drawn)
+        for kind, mark in (("full", "#"), ("partial", "+"), ("absent", ".")):
+            assert values[f"tiles_{kind}"] == str(text.count(mark))
+
+
+def test_scaled_tiles(attnscope):
+    """A large drawing is scaled, says so, and stays within a terminal."""
+    outcome = attnscope("show", "--n", 32768, "--pattern", "causal,window=1024")
+    assert outcome.code == 0 and "scaled: each character stands for" in outcome.out
+    rows = tile_rows(outcome)
+    assert len(rows) <= 48 and max(map(len, rows)) <= 96
+    assert rows[-1][-1] == "+" and rows[-1][0] == "." and rows[0][-1] == "."
+
+
+def test_topk_is_said(attnscope):
+    """topk depends on scores: what is drawn is said to be what it chooses from."""
+    outcome = attnscope("show", "--n", 8, "--pattern", "causal,topk=3")
+    assert outcome.code == 0 and "note: which pairs topk keeps" in outcome.out
+    assert outcome.values()["pairs_useful"].split()[0] == str(1 + 2 + 6 * 3)
+
+
+def test_n_in_any_order(attnscope):
+    """--nq and --nk go before --n wherever they stand."""
+    a = attnscope("show", "--nq", 3, "--n", 5)
+    b = attnscope("show", "--n", 5, "--nq", 3)
+    assert a.out == b.out and a.values()["queries"] == "3" and a.values()["keys"] == "5"
+
+
+@pytest.mark.parametrize(
+    "arguments,texts",
+    [
+        (["--n", "0"], ["'0'"]),
+        (["--n", "-5"], ["'-5'"]),
+        (["--nk", "1e3"], ["'1e3'"]),
+        (["--n", "1000", "--pairs"], ["1000", "256", "--tiles"]),
+        (["--n", "4000000"], ["4000000", "tiles"]),
+        (["--n", "99999999999"], ["99999999999"]),
+        (["--pattern", "window=0"], ["window=0"]),
+        (["--pattern", "blocks=missing.npy:4"], ["missing.npy"]),
+        (["--isa", "mmx"], ["mmx"]),
+        (["--algorithm", "slow"], ["slow"]),
+        (["--heads", "2", "--head", "2"], ["--head", "2"]),
+        (["--algorithm", "flash", "--pattern", "topk=2"], ["topk"]),
+    ],
+)
+def test_refused(refused, arguments, texts):
+    """Bad values and drawings that would not fit, in one line."""
+    refused(["show", *arguments], *texts)
