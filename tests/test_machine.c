@@ -1,16 +1,10 @@
-/* The description of the machine, on topologies made for the purpose and on this one; binding, clock and
- * roofline on this one. */
+/* The description of the machine, on topologies made for the purpose and on this one. */
 #include "tests/fake_root.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <sys/wait.h>
 
-#include "bench/binding.h"
 #include "bench/build_info.h"
 #include "bench/machine.h"
-#include "bench/roofline.h"
-#include "dispatch/dispatch.h"
 
 #ifdef HAVE_HWLOC
 #    include <hwloc.h>
@@ -399,176 +393,13 @@ static void test_fingerprint(void **state) {
     machine_free(a);
 }
 
-/* ---- this machine ---------------------------------------------------------------------- */
-
-/* Runs `body` in a child, where it may change its affinity, and returns its exit code. */
-static int in_child(int (*body)(void)) {
-    fflush(stdout);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        _exit(body());
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-/* Allowed to run on one PU, the process is described so, is bound there, and gets no other. */
-static int restricted_body(void) {
-    machine *m = machine_load(NULL, NULL);
-    int picked[2];
-    machine_binding binding;
-    if (!m || machine_pick(m, 1, picked) != 1)
-        return 1;
-    if (!machine_bind(picked[0], &binding) || binding.ran_on != picked[0])
-        return 2;
-    machine *narrow = machine_load(NULL, NULL);
-    if (!narrow || narrow->allowed_pus != 1 || narrow->usable_threads != 1)
-        return 3;
-    if (machine_pick(narrow, 2, picked) != 1 || picked[0] != binding.os_index)
-        return 4;
-    if (strcmp(narrow->fingerprint, m->fingerprint) != 0)
-        return 5;
-    roofline result;
-    attn_error error;
-    if (roofline_measure(narrow, 2, 1, &result, NULL, NULL, &error) != ATTN_INVALID ||
-        !strstr(error.text, "threads 2; accepted: 1 to 1"))
-        return 6;
-    machine_unbind(m);
-    sysfs_cpus cpus;
-    if (binding_allowed(&cpus) && sysfs_count_cpus(&cpus) != m->allowed_pus)
-        return 7;
-    return 0;
-}
-
-/* Guards binding: checked, kept inside what is allowed, and undone. */
-static void test_binding(void **state) {
-    machine_binding binding;
-    if (in_child(restricted_body) == 2 && !machine_bind(0, &binding) &&
-        strstr(binding.reason, "not supported"))
-        test_skip("%s", binding.reason);
-    assert_int_equal(in_child(restricted_body), 0);
-}
-
-static int refused_body(void) {
-    static const int nowhere[] = {-1, SYSFS_CPUS - 1, SYSFS_CPUS, 1 << 30};
-    for (size_t i = 0; i < COUNT_OF(nowhere); i++) {
-        machine_binding binding;
-        if (machine_bind(nowhere[i], &binding) || binding.bound || !binding.reason[0])
-            return 1;
-    }
-    return 0;
-}
-
-/* Guards against the ignored failure: what is not bound says so. */
-static void test_binding_refused(void **state) {
-    assert_int_equal(in_child(refused_body), 0);
-}
-
-/* Guards the clocks: time goes forward, and a core that runs has a frequency. */
-static void test_clocks(void **state) {
-    int64_t last = machine_now_ns();
-    for (int i = 0; i < 1000; i++) {
-        int64_t now = machine_now_ns();
-        assert_true(now >= last);
-        last = now;
-    }
-    double ghz = machine_effective_ghz(1), again = machine_effective_ghz(0);
-    test_note("%.3f GHz, %.3f GHz", ghz, again);
-    assert_true(isfinite(ghz) && ghz > 0);
-    assert_true(isfinite(again) && again > 0);
-}
-
-static int figures_seen;
-
-static void count_figure(void *context, const char *name) {
-    assert_ptr_equal(context, &figures_seen);
-    assert_true(name[0]);
-    figures_seen++;
-}
-
-/* Guards the roofline: every level that runs has a peak and none that does not; sizes stay inside the
- * level they stand for and outside the one below; the same for a team of all usable threads. */
-static void check_roofline(const machine *m, int threads) {
-    roofline result;
-    attn_error error = {{0}};
-    figures_seen = 0;
-    if (roofline_measure(m, threads, 1, &result, count_figure, &figures_seen, &error) != ATTN_OK)
-        test_fail("%s", error.text);
-    assert_int_equal(result.threads, threads);
-    int figures = 0;
-    for (int i = 0; i < attn_isa_count(); i++) {
-        bool runs = attn_isa_check(attn_isa_name(i), NULL) == ATTN_OK;
-        figures += 2 * runs;
-        assert_int_equal(runs, result.peak[i].gflops > 0);
-        assert_int_equal(runs, result.exp_g[i] > 0);
-        assert_int_equal(runs, result.peak[i].ghz > 0);
-    }
-    int64_t below = 0;
-    int first;
-    assert_int_equal(machine_pick(m, 1, &first), 1);
-    const machine_pu *pu = machine_find_pu(m, first);
-    for (int level = 0; level < ROOFLINE_LEVELS; level++) {
-        const roofline_bandwidth *figure = &result.level[level];
-        if (level < MACHINE_CACHE_LEVELS) {
-            assert_int_equal(figure->bytes > 0, pu->cache[level].bytes > 0);
-            assert_true(figure->bytes <= pu->cache[level].bytes + below);
-            below = figure->bytes ? pu->cache[level].bytes : below;
-        }
-        assert_int_equal(figure->bytes > 0, figure->read_gbs > 0);
-        assert_int_equal(figure->bytes > 0, figure->copy_gbs > 0);
-        figures += 2 * (figure->bytes > 0);
-    }
-    assert_int_equal(figures_seen, figures);
-}
-
-static void test_roofline(void **state) {
-    machine *m = load(NULL);
-    sysfs_cpus before, after;
-    bool known = binding_allowed(&before);
-    check_roofline(m, 1);
-    check_roofline(m, m->usable_threads < 4 ? m->usable_threads : 4);
-    if (known) {
-        assert_true(binding_allowed(&after));
-        assert_memory_equal(&before, &after, sizeof before);
-    }
-    roofline result;
-    attn_error error;
-    assert_int_equal(roofline_measure(m, 0, 1, &result, NULL, NULL, &error), ATTN_INVALID);
-    assert_int_equal(roofline_measure(m, m->usable_threads + 1, 1, &result, NULL, NULL, &error),
-                     ATTN_INVALID);
-    machine_free(m);
-}
-
-/* Guards the sizes for a machine with a second level as large as a thread's share of the third. */
-static void test_roofline_sizes(void **state) {
-    need_hwloc();
-    machine *m = load(&(machine_options){
-        .synthetic = "l3:1(size=2097152) l2:1(size=1048576) l1d:1(size=32768) core:1 pu:1"});
-    m->memory_bytes = INT64_C(64) << 20; /* an eighth of it: 8 MiB */
-    roofline result;
-    attn_error error = {{0}};
-    assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, NULL, &error), ATTN_OK);
-    assert_int_equal(result.level[MACHINE_L1D].bytes, 16384);
-    assert_int_equal(result.level[MACHINE_L2].bytes, 524288);
-    assert_int_equal(result.level[MACHINE_L3].bytes, 2097152);
-    assert_int_equal(result.level[ROOFLINE_MEMORY].bytes, 8388608);
-    m->memory_bytes = INT64_C(16) << 20; /* an eighth is no more than the cache: not measured */
-    assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, NULL, &error), ATTN_OK);
-    assert_int_equal(result.level[ROOFLINE_MEMORY].bytes, 0);
-    assert_true(result.level[ROOFLINE_MEMORY].read_gbs == 0);
-    machine_free(m);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_sockets),     cmocka_unit_test(test_numa),
-        cmocka_unit_test(test_restricted),      cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_sys_topology),    cmocka_unit_test(test_nothing_readable),
-        cmocka_unit_test(test_frequency),       cmocka_unit_test(test_sources_agree),
-        cmocka_unit_test(test_fingerprint),     cmocka_unit_test(test_binding),
-        cmocka_unit_test(test_binding_refused), cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_roofline),        cmocka_unit_test(test_roofline_sizes),
+        cmocka_unit_test(test_two_sockets),  cmocka_unit_test(test_numa),
+        cmocka_unit_test(test_restricted),   cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_sys_topology), cmocka_unit_test(test_nothing_readable),
+        cmocka_unit_test(test_frequency),    cmocka_unit_test(test_sources_agree),
+        cmocka_unit_test(test_fingerprint),
     };
     return test_run("machine", tests, COUNT_OF(tests));
 }
