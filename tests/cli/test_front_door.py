@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -95,11 +96,27 @@ def test_beside_the_program_goes_before_path(attnscope, tmp_path):
     script(tmp_path / "path" / "attnscope-hello", "#!/bin/sh\necho path\n")
     (tmp_path / "link").symlink_to(beside)
     environment = os.environ | {"PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}
-    import subprocess
-
     for start in (beside, tmp_path / "link"):
         done = subprocess.run([start, "hello"], env=environment, capture_output=True, text=True)
         assert done.stdout == "beside\n"
+
+
+def test_build_that_is_not_installed(attnscope):
+    """The program in its build directory finds its neighbours there, before PATH, and runs Python
+    scripts in the environment that the set-up made."""
+    build = Path(program()).parents[1]
+    if not (build / "meson-private").is_dir():
+        pytest.skip("the program under test is not in its build directory")
+    name = f"lookup-test-{os.getpid()}"
+    neighbour = build / "bench" / f"attnscope-{name}"
+    try:
+        script(neighbour, "#!/usr/bin/env python3\nimport sys\nprint(sys.prefix, sys.argv[1:])\n")
+        outcome = attnscope(name, "x")
+    finally:
+        neighbour.unlink(missing_ok=True)
+    assert outcome.code == 0 and outcome.out.endswith(" ['x']\n")
+    environment = Path(__file__).parents[2] / ".venv"
+    assert not environment.exists() or outcome.out.startswith(f"{environment} ")
 
 
 def test_python_script_without_permission_to_execute(attnscope, tmp_path):
@@ -117,8 +134,6 @@ def test_program_that_does_not_start(refused, tmp_path):
 
 def test_standard_output_that_cannot_be_written(attnscope):
     """A full disk behind standard output does not pass for success."""
-    import subprocess
-
     for arguments in (["--help"], ["show"], ["info"], ["info", "--json"]):
         with open("/dev/full", "w") as full:
             outcome = attnscope(*arguments, capture_output=False, stdout=full, stderr=subprocess.PIPE)
