@@ -12,6 +12,7 @@ static attn_status check_arguments(const attn_plan *plan, const attn_tensors *te
 void attn_counts_add(attn_counts *total, const attn_counts *add) {
     total->tiles_full += add->tiles_full;
     total->tiles_partial += add->tiles_partial;
+    total->pairs_useful += add->pairs_useful;
     total->pairs_executed += add->pairs_executed;
 }
 
@@ -20,6 +21,7 @@ void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts)
         return;
     __atomic_fetch_add(&tensors->counts->tiles_full, counts->tiles_full, __ATOMIC_RELAXED);
     __atomic_fetch_add(&tensors->counts->tiles_partial, counts->tiles_partial, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&tensors->counts->pairs_useful, counts->pairs_useful, __ATOMIC_RELAXED);
     __atomic_fetch_add(&tensors->counts->pairs_executed, counts->pairs_executed, __ATOMIC_RELAXED);
 }
 

@@ -67,8 +67,9 @@ typedef struct flash_step {
     bool any_partial;
 } flash_step;
 
-/* Makes the mask column of one tile, word `column` of each row's mask_words, and tells its kind. */
-static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t column) {
+/* Makes the mask column of one tile, word `column` of each row's mask_words, and tells its kind and how many
+ * pairs are attended. */
+static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t column, int64_t *attended) {
     const int64_t words = walk->plan->kernels->key_block / 64;
     const int64_t first = tile * walk->plan->key_tile;
     const int64_t count = attn_min(walk->plan->key_tile, walk->view.keys - first);
@@ -83,6 +84,7 @@ static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t co
             attn_row_bits_pattern(&walk->view, walk->row + r, first, count, bits);
         some |= *bits;
         all &= *bits;
+        *attended += __builtin_popcountll(*bits);
     }
     return !some ? ATTN_TILE_ABSENT : all == ones ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
 }
@@ -165,8 +167,13 @@ void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
                 step.first = step.last = tile;
             }
             attn_tile_kind kind = runs[k].kind;
+            int64_t attended = 0;
             if (kind == ATTN_TILE_PARTIAL || has_data)
-                kind = mask_tile(walk, tile, tile - step.first);
+                kind = mask_tile(walk, tile, tile - step.first, &attended);
+            else
+                attended = walk->rows * (attn_min((tile + 1) * walk->plan->key_tile, walk->view.keys) -
+                                         tile * walk->plan->key_tile);
+            walk->counts.pairs_useful += attended;
             if (kind == ATTN_TILE_ABSENT)
                 continue; /* the next tile is no neighbour: a new step begins there */
             if (kind == ATTN_TILE_FULL)

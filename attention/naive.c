@@ -67,6 +67,7 @@ typedef struct naive_rows {
     attn_view view;
     int64_t batch, kv_head;
     int64_t row, rows;
+    int64_t attended; /* pairs, counted by stage_mask */
 } naive_rows;
 
 static float *score_row(const naive_rows *n, int64_t r) {
@@ -80,7 +81,7 @@ static void pack_keys(const naive_rows *n) {
                               problem->dtype, k->row_stride, n->view.keys, problem->head_dim);
 }
 
-static void stage_qk(const naive_rows *n) {
+static void stage_qk(naive_rows *n) {
     const attn_problem *problem = &n->plan->problem;
     const attn_kernels *kernels = n->plan->kernels;
     const attn_tensor *q = &n->tensors->q;
@@ -94,7 +95,7 @@ static void stage_qk(const naive_rows *n) {
     }
 }
 
-static void stage_scale(const naive_rows *n) {
+static void stage_scale(naive_rows *n) {
     for (int64_t r = 0; r < n->rows; r++)
         n->plan->kernels->scale(score_row(n, r), n->view.keys, n->plan->scale);
 }
@@ -160,7 +161,7 @@ static bool is_masked(const naive_rows *n) {
     return n->plan->problem.pattern.terms || attn_view_has_data(&n->view);
 }
 
-static void stage_mask(const naive_rows *n) {
+static void stage_mask(naive_rows *n) {
     const attn_problem *problem = &n->plan->problem;
     const attn_kernels *kernels = n->plan->kernels;
     const bool topk = problem->pattern.terms & ATTN_TOPK;
@@ -168,6 +169,8 @@ static void stage_mask(const naive_rows *n) {
     const float slope = slopes ? slopes[n->view.head] : 0;
     const bool masked = is_masked(n);
     const bool adjusted = problem->softcap > 0 || slope != 0 || n->view.bias;
+    if (!masked)
+        n->attended = n->rows * n->view.keys;
     if (!masked && !adjusted)
         return;
     for (int64_t r = 0; r < n->rows; r++) {
@@ -189,10 +192,12 @@ static void stage_mask(const naive_rows *n) {
             keep_topk(scores, n->view.keys, problem->pattern.topk, bits, n->w.heap);
         if (masked && (topk || !adjusted))
             kernels->mask(scores, bits, n->view.keys);
+        for (int64_t word = 0; masked && word < attn_ceil_div(n->view.keys, 64); word++)
+            n->attended += __builtin_popcountll(bits[word]);
     }
 }
 
-static void stage_softmax(const naive_rows *n) {
+static void stage_softmax(naive_rows *n) {
     const float *sinks = n->tensors->sink_logits;
     const float sink = sinks ? sinks[n->view.head] : -INFINITY;
     for (int64_t r = 0; r < n->rows; r++)
@@ -207,7 +212,7 @@ static void repair_topk(const naive_rows *n) {
                 attn_repair_values(&n->view, n->tensors, n->batch, n->row + r, 1, j, j + 1);
 }
 
-static void stage_pv(const naive_rows *n) {
+static void stage_pv(naive_rows *n) {
     const attn_problem *problem = &n->plan->problem;
     const attn_kernels *kernels = n->plan->kernels;
     const attn_tensors *t = n->tensors;
@@ -240,7 +245,7 @@ static void stage_pv(const naive_rows *n) {
     }
 }
 
-static void (*const stages[ATTN_STAGE_COUNT])(const naive_rows *) = {
+static void (*const stages[ATTN_STAGE_COUNT])(naive_rows *) = {
     [ATTN_STAGE_QK] = stage_qk,           [ATTN_STAGE_SCALE] = stage_scale, [ATTN_STAGE_MASK] = stage_mask,
     [ATTN_STAGE_SOFTMAX] = stage_softmax, [ATTN_STAGE_PV] = stage_pv,
 };
@@ -269,7 +274,7 @@ static naive_rows rows_of(const attn_plan *plan, const attn_tensors *tensors, vo
 
 void attn_naive_stage(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t batch,
                       int64_t head, attn_stage stage) {
-    const naive_rows n = rows_of(plan, tensors, workspace, batch, head, 0, plan->problem.queries);
+    naive_rows n = rows_of(plan, tensors, workspace, batch, head, 0, plan->problem.queries);
     stages[stage](&n);
 }
 
@@ -282,10 +287,10 @@ void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *worksp
         const int64_t whole = unit / tiles, end = attn_min(last, (whole + 1) * tiles);
         const int64_t row = (unit % tiles) * plan->query_tile;
         const int64_t row_end = attn_min((end - whole * tiles) * plan->query_tile, plan->problem.queries);
-        const naive_rows n =
-            rows_of(plan, tensors, workspace, whole / heads, whole % heads, row, row_end - row);
+        naive_rows n = rows_of(plan, tensors, workspace, whole / heads, whole % heads, row, row_end - row);
         for (int stage = 0; stage < ATTN_STAGE_COUNT; stage++)
             stages[stage](&n);
+        total.pairs_useful += n.attended;
         total.pairs_executed += n.rows * n.view.keys;
         *(is_masked(&n) ? &total.tiles_partial : &total.tiles_full) +=
             (end - unit) * attn_ceil_div(n.view.keys, plan->key_tile);

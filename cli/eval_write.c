@@ -133,12 +133,12 @@ static bool explain(const eval_options *options, const eval_data *data, const at
         explain_text(key, options->extra[which] ? options->extra[which] : "none");
     }
     printf("query_tile: %lld\nkey_tile: %lld\n", (long long)info->query_tile, (long long)info->key_tile);
-    /* What was visited, which data (lengths, segments, masks) may have made less than planned. */
+    /* What was attended and visited: data (lengths, segments, masks) may have made it less than planned. */
     const attn_counts *ran = &data->counts;
     int64_t tiles = info->tiles_full + info->tiles_partial + info->tiles_absent;
     printf("tiles_full: %lld\ntiles_partial: %lld\ntiles_absent: %lld\n", (long long)ran->tiles_full,
            (long long)ran->tiles_partial, (long long)(tiles - ran->tiles_full - ran->tiles_partial));
-    printf("pairs_useful: %lld\npairs_executed: %lld\npairs_dense: %lld\n", (long long)info->pairs_useful,
+    printf("pairs_useful: %lld\npairs_executed: %lld\npairs_dense: %lld\n", (long long)ran->pairs_useful,
            (long long)ran->pairs_executed, (long long)info->pairs_dense);
     printf("workspace_bytes: %lld\n", (long long)info->workspace_bytes);
     if (fflush(stdout) != 0) {

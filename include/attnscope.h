@@ -243,10 +243,12 @@ typedef struct attn_tensor {
     int64_t batch_stride, head_stride, row_stride;
 } attn_tensor;
 
-/* What an execution really visited, counted tile by tile as the kernels were called. Without data that
- * masks (lengths, segments, masks, bias) it equals the plan's tiles_full, tiles_partial, pairs_executed. */
+/* What an execution really did, counted tile by tile as the kernels were called; lengths, segments, masks
+ * and bias have their say. Without such data it equals the plan's counts. */
 typedef struct attn_counts {
-    int64_t tiles_full, tiles_partial, pairs_executed;
+    int64_t tiles_full, tiles_partial;
+    int64_t pairs_useful;   /* attended */
+    int64_t pairs_executed; /* visited */
 } attn_counts;
 
 typedef struct attn_tensors {
