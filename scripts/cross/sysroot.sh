@@ -17,7 +17,7 @@ packages="libc6-dev libstdc++6 libgcc-s1 libgomp1 libcmocka-dev libhwloc-dev lib
 
 # shellcheck source=/dev/null
 . /etc/os-release
-stamp="1 ${ID:-} ${VERSION_ID:-} $packages"
+stamp="2 ${ID:-} ${VERSION_ID:-} $packages"
 if [ "$(cat "$sysroot/stamp" 2>/dev/null)" = "$stamp" ]; then
     exit 0
 fi
@@ -55,6 +55,11 @@ make_tree() {
             *) dpkg-deb -x "$package" "$work/tree" || return 1 ;;
         esac
     done
+    # Packages put libraries into /lib or /usr/lib, which an installed system makes one directory.
+    if [ -d "$work/tree/lib" ]; then
+        cp -a "$work/tree/lib/." "$work/tree/usr/lib/" && rm -rf "$work/tree/lib" || return 1
+    fi
+    ln -s usr/lib "$work/tree/lib"
 }
 
 printf 'making an AArch64 system root in %s\n' "${sysroot#"$root"/}" >&2
