@@ -148,6 +148,8 @@ void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int6
 
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
     attn_row_bits_pattern(view, i, first, count, bits);
+    if (!attn_view_has_data(view))
+        return;
     const int64_t p = i + view->offset;
     /* A query that stands outside the keys belongs to no segment. */
     const bool no_segment = view->segments && (p < 0 || p >= view->plan->problem.keys);

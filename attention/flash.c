@@ -74,14 +74,10 @@ static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t co
     const int64_t first = tile * walk->plan->key_tile;
     const int64_t count = attn_min(walk->plan->key_tile, walk->view.keys - first);
     const uint64_t ones = count == 64 ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1;
-    const bool has_data = attn_view_has_data(&walk->view);
     uint64_t some = 0, all = ones;
     for (int64_t r = 0; r < walk->rows; r++) {
         uint64_t *bits = &walk->w->mask[r * words + column];
-        if (has_data)
-            attn_row_bits_all(&walk->view, walk->row + r, first, count, bits);
-        else
-            attn_row_bits_pattern(&walk->view, walk->row + r, first, count, bits);
+        attn_row_bits_all(&walk->view, walk->row + r, first, count, bits);
         some |= *bits;
         all &= *bits;
         *attended += __builtin_popcountll(*bits);
