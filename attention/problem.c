@@ -85,12 +85,18 @@ static attn_status check_pattern(const attn_problem *problem, attn_error *error)
         {ATTN_BLOCKS, "blocks' block size", pattern->block_size, 1},
         {ATTN_TOPK, "topk", pattern->topk, 1},
     };
+    /* As in the text form: a position and a parameter can then be added without overflow. */
+    const int64_t most = (int64_t)1 << 60;
     if (pattern->terms & ~known)
         return attn_fail(error, ATTN_INVALID, "pattern has unknown terms 0x%x", pattern->terms & ~known);
-    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
-        if ((pattern->terms & params[i].term) && params[i].value < params[i].least)
-            return attn_fail(error, ATTN_INVALID, "pattern: %s is %lld, must be at least %lld",
-                             params[i].name, (long long)params[i].value, (long long)params[i].least);
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
+        const bool unlimited = params[i].term == ATTN_WINDOW && params[i].value == ATTN_WINDOW_INF;
+        if ((pattern->terms & params[i].term) && !unlimited &&
+            (params[i].value < params[i].least || params[i].value > most))
+            return attn_fail(error, ATTN_INVALID, "pattern: %s is %lld, must be %lld to 2^60%s",
+                             params[i].name, (long long)params[i].value, (long long)params[i].least,
+                             params[i].term == ATTN_WINDOW ? ", or ATTN_WINDOW_INF" : "");
+    }
     if ((pattern->terms & ATTN_PREFIX) && !(pattern->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT)))
         return attn_fail(error, ATTN_INVALID, "pattern: prefix=%lld needs causal or causal-top-left",
                          (long long)pattern->prefix);
