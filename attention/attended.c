@@ -146,6 +146,41 @@ void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int6
         set_blocks(bits, first, within, &view->plan->blocks, view->head, i);
 }
 
+/* Bit k: byte k of `count` <= 64 bytes, `stride` apart, is nonzero. */
+static uint64_t nonzero_bits(const uint8_t *bytes, int64_t stride, int64_t count) {
+    const uint64_t low7 = 0x7f7f7f7f7f7f7f7fu, high = 0x8080808080808080u;
+    uint64_t bits = 0;
+    int64_t k = 0;
+    for (; stride == 1 && k + 8 <= count; k += 8) {
+        uint64_t eight;
+        memcpy(&eight, bytes + k, sizeof eight);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        eight = __builtin_bswap64(eight);
+#endif
+        /* The high bit of every nonzero byte, moved to its low bit; the product brings the eight of them
+         * together in the upper byte, in order. */
+        const uint64_t ones = ((((eight & low7) + low7) | eight) & high) >> 7;
+        bits |= (ones * 0x0102040810204080u >> 56) << k;
+    }
+    for (; k < count; k++)
+        bits |= (uint64_t)(bytes[k * stride] != 0) << k;
+    return bits;
+}
+
+static uint64_t not_minus_inf_bits(const float *bias, int64_t stride, int64_t count) {
+    uint64_t bits = 0;
+    for (int64_t k = 0; k < count; k++)
+        bits |= (uint64_t)(bias[k * stride] != -INFINITY) << k;
+    return bits;
+}
+
+static uint64_t equal_bits(const int64_t *ids, int64_t id, int64_t count) {
+    uint64_t bits = 0;
+    for (int64_t k = 0; k < count; k++)
+        bits |= (uint64_t)(ids[k] == id) << k;
+    return bits;
+}
+
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
     attn_row_bits_pattern(view, i, first, count, bits);
     if (!attn_view_has_data(view))
@@ -154,16 +189,20 @@ void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t 
     /* A query that stands outside the keys belongs to no segment. */
     const bool no_segment = view->segments && (p < 0 || p >= view->plan->problem.keys);
     for (int64_t word = 0; word < attn_ceil_div(count, 64); word++) {
-        uint64_t kept = bits[word];
-        for (uint64_t left = kept; left; left &= left - 1) {
-            const int bit = __builtin_ctzll(left);
-            const int64_t j = first + word * 64 + bit;
-            if (no_segment || (view->segments && view->segments[j] != view->segments[p]) ||
-                (view->mask && !view->mask[i * view->mask_query_stride + j * view->mask_key_stride]) ||
-                (view->bias &&
-                 view->bias[i * view->bias_query_stride + j * view->bias_key_stride] == -INFINITY))
-                kept &= ~((uint64_t)1 << bit);
-        }
-        bits[word] = kept;
+        const int64_t j = first + word * 64;
+        const int64_t keys = attn_min(64, first + count - j);
+        if (!bits[word])
+            continue;
+        if (no_segment)
+            bits[word] = 0;
+        else if (view->segments)
+            bits[word] &= equal_bits(view->segments + j, view->segments[p], keys);
+        if (view->mask)
+            bits[word] &= nonzero_bits(view->mask + i * view->mask_query_stride + j * view->mask_key_stride,
+                                       view->mask_key_stride, keys);
+        if (view->bias)
+            bits[word] &=
+                not_minus_inf_bits(view->bias + i * view->bias_query_stride + j * view->bias_key_stride,
+                                   view->bias_key_stride, keys);
     }
 }
