@@ -6,6 +6,7 @@
  * Method: "Flash-Decoding", Dao, Haziza, Massa, Sizov, 2023. */
 #include "attention/flash.h"
 
+#include <float.h>
 #include <string.h>
 
 #ifdef _OPENMP
@@ -96,6 +97,12 @@ static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode
     attn_counts_publish(tensors, &total);
 }
 
+/* e^x for x <= 0 by the kernels' rule: what would be subnormal is 0. */
+static float exp_below(float x) {
+    const float e = (float)exp((double)x);
+    return e < FLT_MIN ? 0 : e;
+}
+
 /* Merges row r of the splits: its output into acc of the first partial, its maximum and sum likewise. */
 static void merge_row(const attn_plan *plan, const decode_workspace *w, int64_t slot, float sink, int64_t r) {
     const int64_t columns = attn_round_up(plan->problem.value_dim, plan->kernels->nr);
@@ -107,10 +114,10 @@ static void merge_row(const attn_plan *plan, const decode_workspace *w, int64_t 
     const float reference = most == -INFINITY ? 0 : most;
     float sum = 0;
     if (sink != -INFINITY)
-        sum = (float)exp((double)(sink - reference));
+        sum = exp_below(sink - reference);
     for (int64_t s = 0; s < plan->splits; s++) {
         const partial from = partial_at(plan, w, slot + s);
-        const float weight = (float)exp((double)(from.row_max[r] - reference));
+        const float weight = exp_below(from.row_max[r] - reference);
         sum += weight * from.row_sum[r];
         for (int64_t c = 0; c < columns; c++) {
             const float before = s == 0 ? 0 : into.acc[r * columns + c];
