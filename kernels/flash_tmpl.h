@@ -15,19 +15,16 @@
     vf c1_##i = vf_mul(vf_load(c + (i)*c_stride + VL), vf_set1(alpha[i]));
 
 #ifdef VF_ROW_PAIRS
-#    define ROW_SCORES(i) VF_ROW_PAIR(p + (i)*SCORE_STRIDE, b00, b01, b10, b11, c0_##i, c1_##i);
+#    define ROW_PAIR(i) VF_ROW_PAIR(p + (i)*SCORE_STRIDE, b00, b01, b10, b11, c0_##i, c1_##i);
+#    define ROW_VALUES(i)                                                                                    \
+        {                                                                                                    \
+            const vf score = vf_set1(p[(i)*SCORE_STRIDE]);                                                   \
+            c0_##i = vf_fma(score, b0, c0_##i);                                                              \
+            c1_##i = vf_fma(score, b1, c1_##i);                                                              \
+        }
+#else
+#    define ROW_VALUES(i) VF_PANEL_ROW(step, i, (i)*SCORE_STRIDE, b0, b1, c0_##i, c1_##i);
 #endif
-#define ROW_SCORES_OUT(i)                                                                                    \
-    vf_store(c + (i)*SCORE_STRIDE, c0_##i);                                                                  \
-    vf_store(c + (i)*SCORE_STRIDE + VL, c1_##i);                                                             \
-    vf_store(maxima + (i)*VL, vf_max(vf_max(c0_##i, c1_##i), vf_load(maxima + (i)*VL)));
-
-#define ROW_SCORE(i)                                                                                         \
-    {                                                                                                        \
-        const vf score = vf_set1(p[(i)*SCORE_STRIDE]);                                                       \
-        c0_##i = vf_fma(score, b0, c0_##i);                                                                  \
-        c1_##i = vf_fma(score, b1, c1_##i);                                                                  \
-    }
 
 /* C[MR][NR] = alpha[row] * C + P B: P is MR rows of exponentials of k keys, B one panel of values. */
 static __attribute__((noinline)) void tile_values(int64_t k, const float *p, const float *b,
@@ -37,19 +34,27 @@ static __attribute__((noinline)) void tile_values(int64_t k, const float *p, con
 #ifdef VF_ROW_PAIRS
     for (; l + 2 <= k; l += 2) {
         const vf b00 = vf_load(b), b01 = vf_load(b + VL), b10 = vf_load(b + NR), b11 = vf_load(b + NR + VL);
-        FOR_ROWS(ROW_SCORES)
+        FOR_ROWS(ROW_PAIR)
         p += 2;
         b += 2 * NR;
     }
 #endif
     for (; l < k; l++) {
         const vf b0 = vf_load(b), b1 = vf_load(b + VL);
-        FOR_ROWS(ROW_SCORE)
+#ifndef VF_ROW_PAIRS
+        const vf_panel step = vf_panel_load(p);
+#endif
+        FOR_ROWS(ROW_VALUES)
         p++;
         b += NR;
     }
     FOR_ROWS(ROW_STORE)
 }
+
+#define ROW_SCORES_OUT(i)                                                                                    \
+    vf_store(c + (i)*SCORE_STRIDE, c0_##i);                                                                  \
+    vf_store(c + (i)*SCORE_STRIDE + VL, c1_##i);                                                             \
+    vf_store(maxima + (i)*VL, vf_max(vf_max(c0_##i, c1_##i), vf_load(maxima + (i)*VL)));
 
 /* Scores of MR rows against one panel of keys, all of which count: the tile into scratch, and each
  * row's maximum, kept as a vector, raised by them. */

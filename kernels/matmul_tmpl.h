@@ -24,7 +24,7 @@
 #define ROW_STORE(i)                                                                                         \
     vf_store(c + (i)*c_stride, c0_##i);                                                                      \
     vf_store(c + (i)*c_stride + VL, c1_##i);
-#define ROW_PANEL(i) VF_PANEL_ROW(step, i, b0, b1, c0_##i, c1_##i);
+#define ROW_PANEL(i) VF_PANEL_ROW(step, i, i, b0, b1, c0_##i, c1_##i);
 
 #define PANEL_STEPS                                                                                          \
     for (int64_t l = 0; l < k; l++) {                                                                        \

@@ -158,9 +158,9 @@ typedef const float *vf_panel;
 VF_INLINE vf_panel vf_panel_load(const float *a) {
     return a;
 }
-#define VF_PANEL_ROW(a, i, b0, b1, c0, c1)                                                                   \
+#define VF_PANEL_ROW(a, i, offset, b0, b1, c0, c1)                                                           \
     do {                                                                                                     \
-        const vf row_##i = vf_set1((a)[i]);                                                                  \
+        const vf row_##i = vf_set1((a)[offset]);                                                             \
         c0 = vf_fma(row_##i, b0, c0);                                                                        \
         c1 = vf_fma(row_##i, b1, c1);                                                                        \
     } while (0)

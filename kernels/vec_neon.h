@@ -164,17 +164,19 @@ VF_INLINE vf_panel vf_panel_load(const float *a) {
         panel.rows[i] = vld1q_f32(a + 4 * i);
     return panel;
 }
-#define VF_PANEL_ROW(a, i, b0, b1, c0, c1)                                                                   \
+#define VF_PANEL_ROW(a, i, offset, b0, b1, c0, c1)                                                           \
     do {                                                                                                     \
         c0 = vfmaq_laneq_f32(c0, b0, (a).rows[(i) / 4], (i) % 4);                                            \
         c1 = vfmaq_laneq_f32(c1, b1, (a).rows[(i) / 4], (i) % 4);                                            \
     } while (0)
 
-/* Two steps of one row of a row-major left operand, for the same reason. */
+/* Two steps of one row of a row-major left operand, for the same reason. The empty statement makes
+ * the pair one register: gcc 12 would load its lanes one by one, and spill for it. */
 #define VF_ROW_PAIRS 1
 #define VF_ROW_PAIR(p, b00, b01, b10, b11, c0, c1)                                                           \
     do {                                                                                                     \
-        const float32x2_t pair = vld1_f32(p);                                                                \
+        float32x2_t pair = vld1_f32(p);                                                                      \
+        __asm__("" : "+w"(pair));                                                                            \
         c0 = vfmaq_lane_f32(c0, b00, pair, 0);                                                               \
         c1 = vfmaq_lane_f32(c1, b01, pair, 0);                                                               \
         c0 = vfmaq_lane_f32(c0, b10, pair, 1);                                                               \
