@@ -99,8 +99,8 @@ static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode
 
 /* e^x for x <= 0 by the kernels' rule: what would be subnormal is 0. */
 static float exp_below(float x) {
-    const float e = (float)exp((double)x);
-    return e < FLT_MIN ? 0 : e;
+    const double e = exp((double)x);
+    return e < (double)FLT_MIN ? 0 : (float)e;
 }
 
 /* Merges row r of the splits: its output into acc of the first partial, its maximum and sum likewise. */
