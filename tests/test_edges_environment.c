@@ -1,0 +1,195 @@
+/* What a call finds and leaves: the caller's floating-point environment, and no subnormal numbers on the way.
+ * At each ISA level with each algorithm; each test names the public report of the fault that it would find.
+ */
+#include "tests/support.h"
+
+#include <time.h>
+
+#include "tests/edges.h"
+
+/* ---- the floating-point environment -------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+enum { FLUSH = 0x8040 }; /* MXCSR: results that are subnormal become zero, and so do operands */
+#elif defined(__aarch64__)
+enum { FLUSH = 1 << 24 };
+#else
+enum { FLUSH = 0 };
+#endif
+
+/* Switches flushing of subnormals on or off, as -ffast-math programs and audio code do. */
+static void set_flushing(bool on) {
+#if defined(__x86_64__)
+    const unsigned control = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(on ? control | FLUSH : control & ~(unsigned)FLUSH);
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    control = on ? control | FLUSH : control & ~(uint64_t)FLUSH;
+    __asm__ volatile("msr fpcr, %0" : : "r"(control));
+#endif
+}
+
+/* Guards: a call leaves the control state as it found it, whatever it was, and does not depend on how the
+ * caller treats subnormals: the same bits with flushing on, half-precision subnormals among the inputs
+ * included. (case_execute compares the control state before and after.) */
+static void environment(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (size_t place = 0; place < COUNT_OF(edge_places); place++)
+        for (int dtype = ATTN_F32; dtype <= ATTN_BF16; dtype++)
+            for (size_t a = 0; a < EDGE_ALGORITHMS; a++)
+                for (int threads = 1; threads <= 2; threads++) {
+                    case_spec s = edge_spec(place);
+                    s.dtype = (attn_dtype)dtype;
+                    s.inputs = ATTN_HAS_BIAS | ATTN_HAS_ALIBI | ATTN_HAS_SINK_LOGIT | ATTN_HAS_MASK;
+                    s.softcap = 4;
+                    attention_case *c = case_new(&s);
+                    for (int64_t j = 0; dtype == ATTN_F16 && j < s.keys; j += 3) {
+                        case_set(c, &c->tensors.k, 0, 0, j, 1, 0x1p-20f);
+                        case_set(c, &c->tensors.v, 0, 0, j, 1, -0x3p-24f);
+                    }
+                    edge_result usual = edge_execute(c, kernels->name, edge_algorithms[a], threads);
+                    set_flushing(true);
+                    const uint64_t before = test_fp_control();
+                    edge_result flushed = edge_execute(c, kernels->name, edge_algorithms[a], threads);
+                    const uint64_t after = test_fp_control();
+                    set_flushing(false);
+                    assert_true(before == after);
+                    edge_expect_same(c, &usual, &flushed, "with subnormals flushed");
+                    edge_free(&usual);
+                    edge_free(&flushed);
+                    case_free(c);
+                }
+}
+
+/* ---- subnormals --------------------------------------------------------------------------------------- */
+
+/* One key with a score of 0, key `peak`; the others' lie in -103..-90, where exponentials would be subnormal.
+ * With a scale of 1, a query of ones in one element, and keys that hold their scores there. */
+static attention_case *tails_case(size_t place, int64_t peak, bool ordinary) {
+    case_spec s = edge_spec(place);
+    s.batch = 1;
+    s.scale = 1;
+    attention_case *c = case_new(&s);
+    test_rng rng = test_rng_start("tails", place);
+    edge_fill(c, &c->tensors.q, 0);
+    edge_fill(c, &c->tensors.k, 0);
+    for (int64_t h = 0; h < s.heads; h++)
+        for (int64_t i = 0; i < s.queries; i++)
+            case_set(c, &c->tensors.q, 0, h, i, 4, 1);
+    for (int64_t h = 0; h < s.kv_heads; h++)
+        for (int64_t j = 0; j < s.keys; j++) {
+            const double tail = ordinary ? test_normal(&rng) : -90 - 13 * test_uniform(&rng);
+            case_set(c, &c->tensors.k, 0, h, j, 4, j == peak && !ordinary ? 0 : (float)tail);
+        }
+    return c;
+}
+
+/* True if an arithmetic operation met a subnormal operand since the last call; clears the flag. */
+static bool met_subnormals(void) {
+#if defined(__x86_64__)
+    const unsigned control = __builtin_ia32_stmxcsr(), denormal_operand = 2;
+    __builtin_ia32_ldmxcsr(control & ~0x3fu);
+    return control & denormal_operand;
+#else
+    return false;
+#endif
+}
+
+/* Guards: scores of -103..-90 beside 0 (funes#160, oneDNN#561) make no subnormal numbers, which take a
+ * hundred times as long: the row is exactly the value of the key that has the weight, and no operation meets
+ * a subnormal operand. The peak lies in the first tile or split, in the middle, in the last. */
+static void no_subnormals(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (size_t place = 0; place < COUNT_OF(edge_places); place++)
+        for (int where = 0; where < 3; where++) {
+            const int64_t peak = where * (edge_places[place].keys - 1) / 2;
+            attention_case *c = tails_case(place, peak, false);
+            const case_spec *s = &c->spec;
+            for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+                attn_plan *plan = edge_plan(c, kernels->name, edge_algorithms[a]);
+                met_subnormals();
+                assert_int_equal(attn_execute(plan, &c->tensors, NULL, 1, NULL), ATTN_OK);
+                if (met_subnormals())
+                    test_fail("%s, peak at %d: %s meets subnormal operands", edge_places[place].name,
+                              (int)peak, attn_algorithm_name(edge_algorithms[a]));
+                attn_plan_destroy(plan);
+                for (int64_t row = 0; row < s->heads * s->queries; row++) {
+                    const float *v =
+                        (float *)c->v.data + (row / s->queries / 2 * s->keys + peak) * s->value_dim;
+                    assert_memory_equal(c->tensors.out + row * s->value_dim, v,
+                                        (size_t)s->value_dim * sizeof *v);
+                    assert_true(c->tensors.lse[row] == 0);
+                }
+            }
+            case_free(c);
+        }
+}
+
+/* Guards: the same for the single operations: the exponential gives exact zeros there, softmax exactly 1 and
+ * 0. */
+static void no_subnormals_alone(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    float x[257], y[257];
+    for (int n = 1; n <= 257; n += n < 70 ? 1 : 17) {
+        for (int i = 0; i < n; i++)
+            x[i] = -90 - 13 * (float)i / 257;
+        met_subnormals();
+        assert_int_equal(attn_exp_f32(kernels->name, n, x, y, NULL), ATTN_OK);
+        for (int i = 0; i < n; i++)
+            assert_true(y[i] == 0 && !signbit(y[i]));
+        x[n / 2] = 0;
+        assert_int_equal(attn_softmax_f32(kernels->name, 1, n, x, n, NULL), ATTN_OK);
+        for (int i = 0; i < n; i++)
+            assert_true(x[i] == (i == n / 2));
+        assert_false(met_subnormals());
+    }
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The shortest of so many executions: what disturbs a run only makes it longer. */
+static double shortest(const attention_case *c, const attn_plan *plan) {
+    double best = INFINITY;
+    for (int run = 0; run < 15; run++) {
+        const double start = seconds();
+        assert_int_equal(attn_execute(plan, &c->tensors, NULL, 1, NULL), ATTN_OK);
+        best = fmin(best, seconds() - start);
+    }
+    return best;
+}
+
+/* Guards: such scores take no more than 1.5 times as long as ordinary ones. Measured up to five times, since
+ * other work on the machine may only make one of the two longer. */
+static void time_of_tails(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    if (test_quick())
+        test_skip("times mean nothing under emulation");
+    for (size_t place = 1; place < COUNT_OF(edge_places); place++)
+        for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+            attention_case *tails = tails_case(place, 0, false), *ordinary = tails_case(place, 0, true);
+            attn_plan *plan = edge_plan(tails, kernels->name, edge_algorithms[a]);
+            double ratio = INFINITY;
+            for (int attempt = 0; attempt < 5 && ratio >= 1.5; attempt++)
+                ratio = fmin(ratio, shortest(tails, plan) / shortest(ordinary, plan));
+            test_note("%s %s, %s: %.2f times as long", kernels->name, attn_algorithm_name(edge_algorithms[a]),
+                      edge_places[place].name, ratio);
+            assert_true(ratio < 1.5);
+            attn_plan_destroy(plan);
+            case_free(tails);
+            case_free(ordinary);
+        }
+}
+
+int main(void) {
+    test_list list = {0};
+    test_add_levels(&list, "floating-point environment", environment);
+    test_add_levels(&list, "no subnormals", no_subnormals);
+    test_add_levels(&list, "no subnormals in single operations", no_subnormals_alone);
+    test_add_levels(&list, "time of tails", time_of_tails);
+    return test_run_list("edges_environment", &list);
+}

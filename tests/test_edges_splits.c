@@ -1,0 +1,271 @@
+/* Edges of sharing work: splits of the keys that attend nothing, and results that are bitwise the same for
+ * any number of threads and parts. At each ISA level; each test names the public report of the fault that it
+ * would find. */
+#include "tests/support.h"
+
+#include "attention/internal.h"
+#include "tests/edges.h"
+
+/* Keys of one split: see splits_are_where_they_are_thought. */
+enum { SPLIT_KEYS = 2048 };
+
+/* Guards: the lengths below lie beside the borders of splits, and the place "split keys" is split. */
+static void splits_are_where_they_are_thought(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (int64_t queries = 1; queries <= 8; queries += 7) {
+        case_spec s = edge_spec(2);
+        s.queries = queries;
+        attention_case *c = case_new(&s);
+        attn_plan *plan = edge_plan(c, kernels->name, ATTN_FLASH);
+        assert_int_equal(plan->split_tiles * plan->key_tile, SPLIT_KEYS);
+        assert_int_equal(plan->splits, (s.keys + SPLIT_KEYS - 1) / SPLIT_KEYS);
+        attn_plan_destroy(plan);
+        case_free(c);
+    }
+}
+
+/* ---- empty splits --------------------------------------------------------------------------- */
+
+/* Fails unless every row that attends a key has weights that sum to 1 (V is 1; with a sink logit at most 1),
+ * and every other row is exactly zero. */
+static void expect_whole(const attention_case *c) {
+    const case_spec *s = &c->spec;
+    for (int64_t row = 0; row < s->batch * s->heads * s->queries; row++) {
+        const float *out =
+            case_out(c, row / s->queries / s->heads, row / s->queries % s->heads, row % s->queries);
+        const double bound = (double)(s->keys + 10) * 0x1p-23;
+        const bool sink = s->inputs & ATTN_HAS_SINK_LOGIT, empty = c->tensors.lse[row] == -INFINITY;
+        for (int64_t d = 0; d < s->value_dim; d++) {
+            const double x = out[d];
+            if (!(empty ? x == 0 : sink ? x >= 0 && x <= 1 + bound : fabs(x - 1) <= bound))
+                test_fail("%s: row %d sums to %.9g", case_describe(s), (int)row, x);
+        }
+    }
+}
+
+/* Guards: splits that attend nothing count for nothing, not as (-inf) - (-inf) (flashinfer#4401): the first,
+ * one in the middle, the last, all but one, all of them; by length, window, offset, mask and bias; with a
+ * sink logit and without. Exactly as the reference, and weights sum to 1. */
+static void empty_splits(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    static const int64_t lengths[] = {
+        0, 1, SPLIT_KEYS - 1, SPLIT_KEYS, SPLIT_KEYS + 1, 2 * SPLIT_KEYS, 3 * SPLIT_KEYS};
+    static const char *const patterns[] = {"dense",      "causal,window=100", "sink=3", "window=70,sink=1",
+                                           "chunk=2048", "stride=4096"};
+    for (size_t p = 0; p < COUNT_OF(patterns); p++)
+        for (size_t n = 0; n < COUNT_OF(lengths); n++)
+            for (int sink = 0; sink < 2; sink++) {
+                if (test_quick() && (p + n + (size_t)sink) % 3 != 0)
+                    continue;
+                case_spec s = edge_spec(2);
+                s.queries = 1 + (int64_t)(p + n) % 8;
+                s.keys = 3 * SPLIT_KEYS + 70;
+                s.pattern = edge_pattern(patterns[p]);
+                s.inputs = ATTN_HAS_KV_LENS | ATTN_HAS_Q_OFFSETS | (sink ? ATTN_HAS_SINK_LOGIT : 0);
+                attention_case *c = case_new(&s);
+                edge_fill(c, &c->tensors.v, 1);
+                for (int64_t b = 0; b < 2; b++) {
+                    ((int64_t *)c->kv_lens.data)[b] = lengths[(n + (size_t)b * 3) % COUNT_OF(lengths)];
+                    ((int64_t *)c->q_offsets.data)[b] = b == 0 ? s.keys - s.queries : SPLIT_KEYS + 150;
+                }
+                case_expect(c);
+                case_execute(c, kernels->name, ATTN_FLASH, 1 + (int)n % 3);
+                case_compare(c, kernels->name, ATTN_FLASH);
+                expect_whole(c);
+                case_free(c);
+            }
+}
+
+/* Guards: the same where the mask or a bias of -inf empties a split for some rows and not for others. */
+static void splits_emptied_by_data(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (int masks = 0; masks < 16; masks++)
+        for (int by_bias = 0; by_bias < 2; by_bias++) {
+            case_spec s = edge_spec(2);
+            s.keys = 3 * SPLIT_KEYS + 5;
+            s.inputs = by_bias ? ATTN_HAS_BIAS : ATTN_HAS_MASK;
+            attention_case *c = case_new(&s);
+            edge_fill(c, &c->tensors.v, 1);
+            uint8_t *mask = by_bias ? NULL : edge_mask(c, 1);
+            float *bias = by_bias ? edge_bias(c, 1) : NULL;
+            for (int64_t row = 0; row < s.batch * s.heads * s.queries; row++)
+                for (int64_t j = 0; j < s.keys; j++) {
+                    const int split = (int)(j / SPLIT_KEYS);
+                    if (!((masks >> split & 1) || (row % 5 == split)))
+                        continue;
+                    if (by_bias)
+                        bias[row * s.keys + j] = -INFINITY;
+                    else
+                        mask[row * s.keys + j] = 0;
+                }
+            case_expect(c);
+            for (int threads = 1; threads <= 2; threads++) {
+                case_execute(c, kernels->name, ATTN_FLASH, threads);
+                case_compare(c, kernels->name, ATTN_FLASH);
+                expect_whole(c);
+            }
+            case_free(c);
+        }
+}
+
+/* ---- threads and parts ------------------------------------------------------------------------------- */
+
+/* Every input and every option that an algorithm computes, all at once. */
+static case_spec everything(size_t place, attn_algorithm algorithm) {
+    case_spec s = edge_spec(place);
+    s.heads = 6;
+    s.softcap = 7;
+    s.inputs = 2 * ATTN_HAS_SINK_LOGIT - 1;
+    s.layout = LAYOUT_INTERLEAVED;
+    s.dtype = place == 1 ? ATTN_BF16 : ATTN_F16;
+    s.pattern = edge_pattern("causal,prefix=4,chunk=2500,window=2:1,sink=2,global=3,stride=3,random=2:9:3");
+    s.pattern.terms |= ATTN_BLOCKS;
+    s.pattern.block_size = 10;
+    s.pattern.block_heads = s.heads;
+    if (algorithm == ATTN_NAIVE) {
+        s.pattern.terms |= ATTN_TOPK;
+        s.pattern.topk = 20;
+    }
+    return s;
+}
+
+/* The same case with nothing but K and V: other code paths. */
+static case_spec nothing_special(size_t place) {
+    case_spec s = edge_spec(place);
+    s.queries = place == 2 ? 8 : s.queries + 37;
+    return s;
+}
+
+/* Fails unless lengths, offsets, segments and masks left some rows that attend keys. */
+static void expect_work(const edge_result *r, int64_t rows) {
+    int64_t alive = 0;
+    for (int64_t n = 0; n < rows; n++)
+        alive += isfinite(r->lse[n]);
+    assert_true(alive > 0);
+}
+
+typedef void sharing_body(attention_case *c, const char *isa, attn_algorithm algorithm,
+                          const edge_result *one);
+
+static void each_sharing(void **state, sharing_body *body) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (size_t place = 0; place < COUNT_OF(edge_places); place++)
+        for (size_t a = 0; a < EDGE_ALGORITHMS; a++)
+            for (int all = 0; all < 2; all++) {
+                const case_spec s = all ? everything(place, edge_algorithms[a]) : nothing_special(place);
+                attention_case *c = case_new(&s);
+                for (int64_t b = 0; b < s.batch && all; b++) { /* lengths and offsets that leave something */
+                    ((int64_t *)c->kv_lens.data)[b] = s.keys - b * 2;
+                    ((int64_t *)c->q_offsets.data)[b] = s.keys - s.queries - b;
+                }
+                edge_result one = edge_execute(c, kernels->name, edge_algorithms[a], 1);
+                expect_work(&one, s.batch * s.heads * s.queries);
+                body(c, kernels->name, edge_algorithms[a], &one);
+                edge_free(&one);
+                case_free(c);
+            }
+}
+
+static void with_threads(attention_case *c, const char *isa, attn_algorithm algorithm,
+                         const edge_result *one) {
+    static const int more[] = {16, 33, 1024};
+    attn_counts counts = {0}, first = {0};
+    c->tensors.counts = &first;
+    case_execute(c, isa, algorithm, 1);
+    for (int t = 1; t <= 8 + (int)COUNT_OF(more); t++) {
+        const int threads = t <= 8 ? t : more[t - 9];
+        counts = (attn_counts){0};
+        c->tensors.counts = &counts;
+        edge_result r = edge_execute(c, isa, algorithm, threads);
+        edge_expect_same(c, one, &r, "threads");
+        assert_memory_equal(&counts, &first, sizeof counts);
+        edge_free(&r);
+    }
+    c->tensors.counts = NULL;
+}
+
+/* Guards: results, log-sum-exp and counts are the same in every bit for 1 to 8 threads and many more, and
+ * from run to run, with all options on and with none (flashinfer#696, FlashMLA#212). */
+static void threads(void **state) {
+    each_sharing(state, with_threads);
+}
+
+/* The k-th of 0..n-1 in an order that goes up by twos. */
+static int shuffled(int k, int n) {
+    return n % 2 == 0 && k >= n / 2 ? 2 * k % n + 1 : 2 * k % n;
+}
+
+static void with_parts(attention_case *c, const char *isa, attn_algorithm algorithm, const edge_result *one) {
+    attn_plan *plan = edge_plan(c, isa, algorithm);
+    const int64_t bytes = attn_plan_info(plan).workspace_bytes;
+    void *workspace = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
+    assert_non_null(workspace);
+    for (int parts = 1; parts <= 9; parts++) {
+        guard_reset(&c->out);
+        guard_reset(&c->lse);
+        for (int k = parts;
+             k-- > 0;) { /* in no particular order, with what the part before left in the workspace */
+            attn_error error = {""};
+            attn_status status;
+            test_call(status =
+                          attn_execute_part(plan, &c->tensors, workspace, shuffled(k, parts), parts, &error));
+            if (status != ATTN_OK)
+                test_fail("%s", error.text);
+        }
+        edge_result r = edge_take(c);
+        edge_expect_same(c, one, &r, "parts");
+        edge_free(&r);
+    }
+    free(workspace);
+    attn_plan_destroy(plan);
+}
+
+/* Guards: the same for 1 to 9 parts executed in any order with one workspace. */
+static void parts(void **state) {
+    each_sharing(state, with_parts);
+}
+
+static void alone(attention_case *c, const char *isa, attn_algorithm algorithm, const edge_result *one) {
+    attn_plan *plan = edge_plan(c, isa, algorithm);
+    const int64_t bytes = attn_plan_info(plan).workspace_bytes;
+    void *workspace = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
+    assert_non_null(workspace);
+    const int64_t rows = c->spec.batch * c->spec.heads * c->spec.queries;
+    bool *written = calloc((size_t)rows, sizeof *written);
+    assert_non_null(written);
+    for (int part = 0; part < 7; part++) {
+        guard_reset(&c->out);
+        guard_reset(&c->lse);
+        assert_int_equal(attn_execute_part(plan, &c->tensors, workspace, part, 7, NULL), ATTN_OK);
+        edge_result r = edge_take(c);
+        for (int64_t row = 0; row < rows; row++) {
+            if (isnan(r.lse[row]) && isnan(r.out[row * c->spec.value_dim])) /* as guard_reset left it */
+                continue;
+            assert_false(written[row]);
+            written[row] = true;
+            assert_true(edge_same(r.lse[row], one->lse[row]));
+        }
+        edge_free(&r);
+    }
+    for (int64_t row = 0; row < rows; row++)
+        assert_true(written[row]);
+    free(written);
+    free(workspace);
+    attn_plan_destroy(plan);
+}
+
+/* Guards: each row is written by exactly one part, and a part writes no others. */
+static void each_row_once(void **state) {
+    each_sharing(state, alone);
+}
+
+int main(void) {
+    test_list list = {0};
+    test_add_levels(&list, "where splits are", splits_are_where_they_are_thought);
+    test_add_levels(&list, "empty splits", empty_splits);
+    test_add_levels(&list, "splits emptied by data", splits_emptied_by_data);
+    test_add_levels(&list, "threads", threads);
+    test_add_levels(&list, "parts", parts);
+    test_add_levels(&list, "each row once", each_row_once);
+    return test_run_list("edges_splits", &list);
+}
