@@ -166,6 +166,7 @@ typedef struct bench_config {
     bool list_tests, one_call; /* --benchmark_list_tests, --benchmark_dry_run */
     bool own_table;            /* no --benchmark_format given */
     const char *library_out;   /* --benchmark_out */
+    int64_t repetitions;       /* --benchmark_repetitions */
     int library_argc;          /* what is passed on; argv[0] first */
     char **library_argv;
 } bench_config;

@@ -81,7 +81,7 @@ bool bench_session_limits(bench_session *session) {
         bench_limits *limits = &session->limits[session->limits_count];
         limits->threads = threads;
         attn_error error;
-        if (roofline_measure(session->machine, threads, milliseconds, &limits->limits, NULL, NULL, &error) !=
+        if (roofline_measure(session->host, threads, milliseconds, &limits->limits, NULL, NULL, &error) !=
             ATTN_OK) {
             fprintf(stderr, "attnscope bench: no limits for %d threads: %s\n", threads, error.text);
             continue;
@@ -132,9 +132,9 @@ double bench_pct_peak(const bench_row *row) {
 
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level) {
     const machine_binding *binding = bench_pool_binding(session->pool, 0);
-    const machine_pu *pu = binding->bound ? machine_find_pu(session->machine, binding->os_index) : NULL;
+    const machine_pu *pu = binding->bound ? machine_find_pu(session->host, binding->os_index) : NULL;
     if (!pu)
-        pu = &session->machine->pus[0];
+        pu = &session->host->pus[0];
     for (int i = 0; i < session->limits_count; i++) {
         const bench_limits *l = &session->limits[i];
         if (l->threads != row->result.threads_used || !(row->result.median_ns > 0))
@@ -232,7 +232,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     bench_progress(session, row);
     session->peak_gflops = session->ghz = 0;
     if (!bench_instance_make(&session->instance, row, session->pool, session->config->seed,
-                             session->machine->memory_bytes, &error)) {
+                             session->host->memory_bytes, &error)) {
         snprintf(row->error, sizeof row->error, "%s", error.text);
         finish(session, row);
         return 0;

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Change of the first row, when repeated at the end, from which on the machine is said to drift. */
+#define BENCH_DRIFT 0.03
+
 /* Limits measured before the sweep, for one number of threads. */
 typedef struct bench_limits {
     int threads;
@@ -19,7 +22,7 @@ typedef struct bench_limits {
 
 typedef struct bench_session {
     bench_config *config;
-    const machine *machine;
+    const machine *host;
     bench_rows *rows;
     bench_pool *pool;
     bench_limits *limits;
@@ -32,7 +35,9 @@ typedef struct bench_session {
     int done;          /* of them, begun and ended; counts repetitions */
     double planned_ns; /* time planned for all of them, and for those that are done */
     double done_ns;
-    int64_t started_ns; /* of the program */
+    int64_t started_ns;   /* of the program */
+    int64_t measuring_ns; /* of the first row */
+    int threads_made;     /* of the pool */
 
     /* FMA peaks measured beside rows: the best of all, by index of attn_isa_name, one thread. */
     double best_peak[ROOFLINE_MAX_ISA];

@@ -1,0 +1,168 @@
+/* The program behind `attnscope bench`. */
+#include "bench/session.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Keeps the rows whose id the expression matches, or with a '-' before it those that it does not, as
+ * the library does with its own names. */
+static int apply_filter(const char *filter, bench_rows *rows) {
+    if (!filter || !*filter || strcmp(filter, "all") == 0)
+        return 0;
+    const bool negative = *filter == '-';
+    regex_t expression;
+    const int status = regcomp(&expression, filter + negative, REG_EXTENDED | REG_NOSUB);
+    if (status != 0) {
+        char text[128];
+        regerror(status, &expression, text, sizeof text);
+        return cli_error("--benchmark_filter '%s': %s", filter, text);
+    }
+    int kept = 0;
+    for (int i = 0; i < rows->count; i++) {
+        if ((regexec(&expression, rows->row[i].id, 0, NULL, 0) == 0) != negative)
+            rows->row[kept++] = rows->row[i];
+    }
+    regfree(&expression);
+    rows->count = kept;
+    return kept > 0 ? 0 : cli_error("--benchmark_filter '%s' matches no row", filter);
+}
+
+static int most_threads(const bench_rows *rows) {
+    int most = 1;
+    for (int i = 0; i < rows->count; i++)
+        most = rows->row[i].threads > most ? rows->row[i].threads : most;
+    return most;
+}
+
+static void say_binding(const bench_session *session) {
+    for (int i = 0; i < session->threads_made; i++) {
+        const machine_binding *binding = bench_pool_binding(session->pool, i);
+        if (binding->bound)
+            fprintf(stderr, "thread %d bound to CPU %d\n", i, binding->os_index);
+        else
+            fprintf(stderr, "thread %d not bound%s%s\n", i, *binding->reason ? ": " : "", binding->reason);
+    }
+}
+
+/* Both outputs are checked before minutes are spent on what could not be kept. */
+static bool check_outputs(const bench_config *config, cli_output *output) {
+    cli_output library;
+    return cli_output_prepare(output, "out", config->out) &&
+           cli_output_prepare(&library, "benchmark_out", config->library_out);
+}
+
+static bool write_results(const bench_session *session, cli_output *output) {
+    if (!output->path)
+        return true;
+    json_t *results = bench_results(session);
+    char *text = results ? json_dumps(results, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) : NULL;
+    json_decref(results);
+    if (!text) {
+        cli_error("not enough memory for the results");
+        return false;
+    }
+    const bool written = cli_output_open(output) && cli_output_write(output, text, strlen(text)) &&
+                         cli_output_write(output, "\n", 1) && cli_output_close(output) &&
+                         cli_output_commit(output);
+    free(text);
+    if (!written)
+        cli_output_discard(output);
+    return written;
+}
+
+static int exit_code(const bench_session *session) {
+    if (bench_interrupted)
+        return 128 + (int)bench_interrupted;
+    for (int i = 0; i < session->rows->count; i++) {
+        if (*session->rows->row[i].error)
+            return CLI_UNMEASURED;
+    }
+    return CLI_FINE;
+}
+
+static int run(bench_session *session, cli_output *output) {
+    bench_config *config = session->config;
+    bench_catch_signals();
+    if (!config->dry_run && !config->no_roofline && !bench_session_limits(session))
+        return cli_error("not enough memory");
+    session->threads_made = most_threads(session->rows);
+    session->pool = bench_pool_new(session->host, session->threads_made, !config->no_bind);
+    if (!session->pool)
+        return cli_error("cannot make %d threads", session->threads_made);
+    bench_predict(config, session->rows, session->pool);
+    if (config->dry_run) {
+        bench_dry_run(config, session->rows);
+        return fflush(stdout) == 0 ? CLI_FINE : cli_error("cannot write the list");
+    }
+    if (!bench_session_order(session))
+        return cli_error("not enough memory");
+    say_binding(session);
+    session->measuring_ns = machine_now_ns();
+    bench_runner_run(session);
+    bench_progress_clear();
+    if (config->own_table)
+        bench_table(session);
+    bench_warnings(session);
+    if (!write_results(session, output))
+        return CLI_USAGE;
+    return exit_code(session);
+}
+
+static int list_rows(const bench_rows *rows) {
+    for (int i = 0; i < rows->count; i++)
+        printf("%s\n", rows->row[i].id);
+    return CLI_FINE;
+}
+
+static int with_machine(int argc, char **argv, const machine *m) {
+    bench_config config;
+    bench_rows rows = {0};
+    bench_session session = {.config = &config, .host = m, .rows = &rows, .started_ns = machine_now_ns()};
+    cli_output output = {0};
+    int status = bench_options(argc, argv, m, &config);
+    if (status == 0 && config.list_presets) {
+        bench_presets_print();
+        status = -1;
+    }
+    if (status == 0)
+        status = bench_rows_make(&config, &rows);
+    if (status == 0)
+        status = apply_filter(config.filter, &rows);
+    if (status == 0 && !bench_runner_options(&config))
+        status = CLI_USAGE;
+    if (status == 0 && config.list_tests) {
+        list_rows(&rows);
+        status = -1;
+    }
+    if (status == 0 && !config.dry_run && !check_outputs(&config, &output))
+        status = CLI_USAGE;
+    if (status == 0)
+        status = run(&session, &output);
+    if (status == -1)
+        status = fflush(stdout) == 0 ? CLI_FINE : cli_error("cannot write to standard output");
+    bench_pool_free(session.pool);
+    free(session.order);
+    free(session.limits);
+    free(session.again.result.samples_ns);
+    json_decref(session.library_context);
+    bench_rows_free(&rows);
+    bench_config_free(&config);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    cli_set_command("bench");
+    attn_error error;
+    machine *m = machine_load(NULL, &error);
+    if (!m)
+        return cli_error("%s", error.text);
+    const int status = with_machine(argc, argv, m);
+    machine_free(m);
+    return status;
+}

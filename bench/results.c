@@ -1,0 +1,130 @@
+/* The rows of a result file, in Google Benchmark's form with our fields added. One row for each id, no
+ * aggregates, and never a number that is not finite. */
+#include "bench/session.h"
+
+#include <math.h>
+
+static void set_text(json_t *object, const char *key, const char *value) {
+    json_object_set_new(object, key, json_string(value));
+}
+
+/* Counts are whole numbers; JSON's reals would write them as 1.0e9. */
+static void set_count(json_t *object, const char *key, double value) {
+    if (isfinite(value) && fabs(value) < 9e18)
+        json_object_set_new(object, key, json_integer((json_int_t)llround(value)));
+}
+
+static double rounded(double ns) {
+    return round(ns * 1000) / 1000;
+}
+
+static void add_problem(const bench_row *row, json_t *object) {
+    const attn_problem *p = &row->problem;
+    set_text(object, "dtype", attn_dtype_name(p->dtype));
+    set_text(object, "isa", row->info.isa ? row->info.isa : row->isa);
+    if (row->kind == BENCH_KERNEL) {
+        set_text(object, "algorithm", row->kernel->name);
+        set_text(object, "kernel", row->kernel->name);
+        set_count(object, "n", (double)row->n);
+    } else {
+        const attn_algorithm ran = row->info.isa ? row->info.algorithm : row->algorithm;
+        set_text(object, "algorithm", attn_algorithm_name(ran));
+        set_text(object, "pattern", row->pattern);
+        set_text(object, "data", bench_data_name(row->data));
+        if (row->kind == BENCH_STAGE)
+            set_text(object, "stage", attn_stage_name(row->stage));
+        set_count(object, "batch", (double)p->batch);
+        set_count(object, "heads", (double)p->heads);
+        set_count(object, "kv_heads", (double)p->kv_heads);
+        set_count(object, "queries", (double)p->queries);
+        set_count(object, "keys", (double)p->keys);
+    }
+    set_count(object, "head_dim", (double)p->head_dim);
+    set_count(object, "value_dim", (double)p->value_dim);
+    if (p->softcap > 0)
+        bench_set_real(object, "softcap", (double)p->softcap);
+    if (*row->presets)
+        set_text(object, "presets", row->presets);
+}
+
+static void add_counts(const bench_row *row, json_t *object) {
+    if (row->kind != BENCH_KERNEL) {
+        set_count(object, "pairs_useful", (double)row->info.pairs_useful);
+        set_count(object, "pairs_executed", (double)row->info.pairs_executed);
+        set_count(object, "pairs_dense", (double)row->info.pairs_dense);
+        set_count(object, "tiles_full", (double)row->info.tiles_full);
+        set_count(object, "tiles_partial", (double)row->info.tiles_partial);
+        set_count(object, "tiles_absent", (double)row->info.tiles_absent);
+        set_count(object, "workspace_bytes", (double)row->info.workspace_bytes);
+    }
+    set_count(object, "flops_useful", row->flops_useful);
+    set_count(object, "flops_executed", row->flops_executed);
+    set_count(object, "flops_dense", row->flops_dense);
+    set_count(object, "bytes_compulsory", row->bytes_compulsory);
+}
+
+static void add_measured(const bench_session *session, const bench_row *row, json_t *object) {
+    static const char *const levels[ROOFLINE_LEVELS] = {"l1d", "l2", "l3", "memory"};
+    const bench_result *r = &row->result;
+    set_count(object, "threads_used", r->threads_used);
+    bench_set_real(object, "gflops", row->flops_useful / r->median_ns);
+    bench_set_real(object, "peak_gflops", r->peak_gflops);
+    bench_set_real(object, "pct_peak", bench_pct_peak(row));
+    int level = 0;
+    const double bandwidth = bench_pct_bandwidth(session, row, &level);
+    if (bandwidth > 0) {
+        bench_set_real(object, "pct_bandwidth", bandwidth);
+        set_text(object, "bandwidth_level", levels[level]);
+    }
+    if (r->ghz > 0)
+        bench_set_real(object, "effective_ghz", r->ghz);
+    bench_set_real(object, "min_ns", rounded(r->min_ns));
+    bench_set_real(object, "max_ns", rounded(r->max_ns));
+    bench_set_real(object, "checksum", r->checksum);
+    set_count(object, "sample_count", r->sample_count);
+    set_count(object, "calls_per_sample", (double)r->calls_per_sample);
+    set_count(object, "order", r->order);
+    json_t *samples = json_array();
+    for (int i = 0; i < r->sample_count; i++)
+        json_array_append_new(samples, json_real(rounded(r->samples_ns[i])));
+    json_object_set_new(object, "samples_ns", samples);
+}
+
+static json_t *make_row(const bench_session *session, const bench_row *row, int index) {
+    const bench_result *r = &row->result;
+    json_t *object = json_object();
+    set_text(object, "name", row->id);
+    set_text(object, "id", row->id);
+    set_count(object, "family_index", index);
+    set_count(object, "per_family_instance_index", 0);
+    set_text(object, "run_name", row->id);
+    set_text(object, "run_type", "iteration");
+    set_count(object, "repetitions", 1);
+    set_count(object, "repetition_index", 0);
+    set_count(object, "threads", row->threads);
+    if (*row->error) {
+        json_object_set_new(object, "error_occurred", json_true());
+        set_text(object, "error_message", row->error);
+    }
+    set_count(object, "iterations", (double)r->calls);
+    bench_set_real(object, "real_time", r->measured ? rounded(r->median_ns) : 0);
+    bench_set_real(object, "cpu_time", r->measured ? rounded(r->cpu_ns / (double)r->calls) : 0);
+    set_text(object, "time_unit", "ns");
+    add_problem(row, object);
+    add_counts(row, object);
+    if (r->measured)
+        add_measured(session, row, object);
+    return object;
+}
+
+json_t *bench_results(const bench_session *session) {
+    json_t *file = json_object(), *rows = json_array();
+    json_object_set_new(file, "context", bench_context(session));
+    for (int i = 0; i < session->rows->count; i++) {
+        const bench_row *row = &session->rows->row[i];
+        if (!*row->left_out && (*row->error || row->result.measured))
+            json_array_append_new(rows, make_row(session, row, i));
+    }
+    json_object_set_new(file, "benchmarks", rows);
+    return file;
+}

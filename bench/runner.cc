@@ -1,0 +1,129 @@
+/* Google Benchmark: registers the rows and runs them, in our order.
+ *
+ * The library times nothing that we report: a row is one batch of calls (KeepRunningBatch), inside of
+ * which measure.c takes its samples, and the library is told the median (UseManualTime), so that its
+ * own output and ours agree. It works alike with 1.7.1 and 1.9. */
+#include "bench/session.h"
+
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <unistd.h>
+
+#include "bench_info.h"
+
+namespace {
+
+/* Shows nothing by itself: progress and table are ours. */
+class QuietReporter : public benchmark::BenchmarkReporter {
+  public:
+    bool ReportContext(const Context &) override {
+        return true;
+    }
+    void ReportRuns(const std::vector<Run> &) override {
+    }
+};
+
+/* What the library itself would write as its context, whatever its version. */
+json_t *library_context(const benchmark::BenchmarkReporter::Context &context) {
+    std::ostringstream text;
+    benchmark::JSONReporter json;
+    json.SetOutputStream(&text);
+    json.SetErrorStream(&text);
+    if (!json.ReportContext(context))
+        return nullptr;
+    /* It stops after the bracket that opens the list of benchmarks. */
+    json_t *whole = json_loads((text.str() + "]}").c_str(), 0, nullptr);
+    json_t *found = json_incref(json_object_get(whole, "context"));
+    json_decref(whole);
+    return found;
+}
+
+/* Passes everything on, and catches the context. */
+class Display : public benchmark::BenchmarkReporter {
+  public:
+    Display(bench_session *session, benchmark::BenchmarkReporter *shown) : session_(session), shown_(shown) {
+    }
+    bool ReportContext(const Context &context) override {
+        session_->library_context = library_context(context);
+        return shown_->ReportContext(context);
+    }
+    void ReportRuns(const std::vector<Run> &runs) override {
+        shown_->ReportRuns(runs);
+    }
+    void Finalize() override {
+        shown_->Finalize();
+    }
+
+  private:
+    bench_session *session_;
+    benchmark::BenchmarkReporter *shown_;
+};
+
+void run_row(benchmark::State &state, bench_session *session, bench_row *row) {
+    const int64_t calls = *row->error ? 0 : bench_measure_begin(session, row);
+    if (calls == 0) {
+        state.SkipWithError(*row->error ? row->error : "interrupted");
+        return;
+    }
+    while (state.KeepRunningBatch(calls))
+        bench_measure_samples(session, row);
+    const double median_ns = bench_measure_end(session, row);
+    if (!row->result.measured) {
+        state.SkipWithError(*row->error ? row->error : "interrupted");
+        return;
+    }
+    state.SetIterationTime(median_ns * 1e-9 * static_cast<double>(calls));
+    state.counters["gflops"] = row->flops_useful / median_ns;
+    state.counters["pct_peak"] = bench_pct_peak(row);
+    state.counters["ghz"] = row->result.ghz;
+    state.SetLabel(row->info.isa);
+}
+
+/* The library calls this, and then exits with 0, when an option has a value that it does not know. */
+void bad_value() {
+    std::fprintf(stderr,
+                 "attnscope bench: a --benchmark_ option has a value that Google Benchmark %s refuses\n",
+                 BENCH_LIBRARY_VERSION);
+    std::fflush(stderr);
+    std::_Exit(2);
+}
+
+} // namespace
+
+bool bench_runner_options(bench_config *config) {
+    benchmark::Initialize(&config->library_argc, config->library_argv, bad_value);
+    if (config->library_argc == 1)
+        return true;
+    std::fprintf(stderr,
+                 "attnscope bench: '%s' is not an option of Google Benchmark %s, or its value is wrong\n",
+                 config->library_argv[1], BENCH_LIBRARY_VERSION);
+    return false;
+}
+
+void bench_runner_run(bench_session *session) {
+    for (int i = 0; i < session->order_count; i++) {
+        bench_row *row = session->order[i];
+        /* The library runs them as registered; names are ids, its suffixes are not in our file. */
+        const std::string name = std::string(row->id) + (row == &session->again ? "/again" : "");
+        benchmark::RegisterBenchmark(name.c_str(), run_row, session, row)
+            ->UseManualTime()
+            ->Iterations(1)
+            ->Unit(benchmark::kMicrosecond);
+    }
+    QuietReporter quiet;
+    std::unique_ptr<benchmark::BenchmarkReporter> chosen;
+    if (!session->config->own_table)
+        chosen.reset(benchmark::CreateDefaultDisplayReporter());
+    Display display(session, chosen ? chosen.get() : &quiet);
+    /* The filter has been applied to the ids. */
+    benchmark::RunSpecifiedBenchmarks(&display, nullptr, "all");
+}
+
+const char *bench_runner_version(void) {
+    return BENCH_LIBRARY_VERSION;
+}

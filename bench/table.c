@@ -1,0 +1,101 @@
+/* What is seen on the terminal: progress while it runs, the table and the warnings at the end. */
+#include "bench/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static bool on_terminal(void) {
+    return isatty(STDERR_FILENO);
+}
+
+static int columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+void bench_progress(const bench_session *session, const bench_row *row) {
+    if (!on_terminal() || !session->config->own_table)
+        return;
+    /* Planned time corrected by how true the plan has been so far. */
+    double left = session->planned_ns - session->done_ns;
+    const double elapsed = (double)(machine_now_ns() - session->measuring_ns);
+    if (session->done_ns > 0.05 * session->planned_ns)
+        left *= elapsed / session->done_ns;
+    char line[64 + BENCH_ID_BYTES];
+    snprintf(line, sizeof line, "%3d/%d  %4.0f s left  %s", session->done + 1,
+             session->order_count * (int)session->config->repetitions, left / 1e9, row->id);
+    fprintf(stderr, "\r\033[K%.*s", columns() - 1, line);
+    fflush(stderr);
+}
+
+void bench_progress_clear(void) {
+    if (on_terminal())
+        fprintf(stderr, "\r\033[K");
+}
+
+/* Nanoseconds with three to four digits. */
+static const char *format_time(char *text, size_t size, double ns) {
+    const char *const units[] = {"ns", "us", "ms", "s"};
+    int unit = 0;
+    for (; ns >= 999.95 && unit < 3; unit++)
+        ns /= 1000;
+    snprintf(text, size, ns < 9.995 ? "%.2f %s" : "%.1f %s", ns, units[unit]);
+    return text;
+}
+
+static void table_row(const bench_row *row) {
+    const bench_result *r = &row->result;
+    char time[24], gflops[16] = "-", peak[16] = "-";
+    if (row->flops_useful > 0) {
+        snprintf(gflops, sizeof gflops, "%.1f", row->flops_useful / r->median_ns);
+        snprintf(peak, sizeof peak, "%.1f", bench_pct_peak(row));
+    }
+    const double spread = 50 * (r->max_ns - r->min_ns) / r->median_ns;
+    printf("%10s %5.0f%% %4d %8s %6s %5.2f  %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
+           spread, r->sample_count, gflops, peak, r->ghz, row->info.isa,
+           row->kind == BENCH_KERNEL ? "-" : attn_algorithm_name(row->info.algorithm), row->id);
+}
+
+void bench_table(const bench_session *session) {
+    bool any = false;
+    for (int i = 0; i < session->rows->count; i++) {
+        const bench_row *row = &session->rows->row[i];
+        if (!row->result.measured)
+            continue;
+        if (!any)
+            printf("%10s %6s %4s %8s %6s %5s  %-7s %-6s %s\n", "median", "+-", "n", "GFLOP/s", "%peak", "GHz",
+                   "isa", "ran", "row");
+        any = true;
+        table_row(row);
+    }
+    fflush(stdout);
+}
+
+bool bench_drift(const bench_session *session, double *change) {
+    const bench_row *first = session->order_count > 1 ? session->order[0] : NULL;
+    if (!first || !first->result.measured || !session->again.result.measured)
+        return false;
+    *change = session->again.result.median_ns / first->result.median_ns - 1;
+    return true;
+}
+
+void bench_warnings(const bench_session *session) {
+    const bench_rows *rows = session->rows;
+    double drift;
+    for (int i = 0; i < rows->count; i++) {
+        if (*rows->row[i].left_out)
+            fprintf(stderr, "attnscope bench: left out %s: %s\n", rows->row[i].id, rows->row[i].left_out);
+    }
+    for (int i = 0; i < rows->count; i++) {
+        if (*rows->row[i].error)
+            fprintf(stderr, "attnscope bench: no result for %s: %s\n", rows->row[i].id, rows->row[i].error);
+    }
+    if (bench_drift(session, &drift) && fabs(drift) > BENCH_DRIFT)
+        fprintf(stderr,
+                "attnscope bench: the machine drifted: the first row took %+.1f %% when repeated at the end "
+                "(%s)\n",
+                100 * drift, session->order[0]->id);
+}
