@@ -1,0 +1,78 @@
+"""Runs `attnscope bench` on tiny problems and reads what it wrote."""
+
+import dataclasses
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# Short enough for tests: every row takes a few milliseconds, and no bandwidth is measured.
+QUICK = ("--no-roofline", "--benchmark_min_time=0.002s")
+if os.environ.get("ATTNSCOPE_BENCHMARK_VERSION", "1.7").startswith("1.7"):
+    QUICK = ("--no-roofline", "--benchmark_min_time=0.002")
+
+
+@dataclasses.dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def program() -> str:
+    path = os.environ.get("ATTNSCOPE")
+    if not path:
+        pytest.fail("the environment variable ATTNSCOPE names no program to test")
+    return str(Path(path).resolve())
+
+
+def environment(**more) -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k != "ATTNSCOPE_ISA"} | more
+
+
+def execute(*arguments, env=None, **how) -> Outcome:
+    done = subprocess.run(
+        [program(), "bench", *map(str, arguments)],
+        env=environment(**(env or {})),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        **how,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def strict(text: str):
+    """Parses JSON and refuses NaN, Infinity and repeated keys, which Python's parser lets pass."""
+
+    def no_constant(name):
+        raise ValueError(f"{name} is no JSON")
+
+    def unique(pairs):
+        keys = [key for key, _ in pairs]
+        assert len(keys) == len(set(keys)), f"repeated key in {keys}"
+        return dict(pairs)
+
+    return json.loads(text, parse_constant=no_constant, object_pairs_hook=unique)
+
+
+@pytest.fixture(scope="session")
+def bench():
+    """Runs `attnscope bench` with the arguments given and returns an Outcome."""
+    return execute
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Runs `attnscope bench` quickly, checks that it succeeds, and returns the parsed file."""
+
+    def run(*arguments, code=0, **how):
+        path = tmp_path / "results.json"
+        outcome = execute(*QUICK, *arguments, "--out", path, **how)
+        assert outcome.code == code, outcome
+        return strict(path.read_text())
+
+    return run

@@ -1,0 +1,256 @@
+"""The result file: strict JSON, Google Benchmark's schema, our fields, exact counts, stable ids."""
+
+import itertools
+import json
+import math
+import re
+import statistics
+import subprocess
+
+import pytest
+
+ROW_FIELDS = {
+    "name": str,
+    "id": str,
+    "run_name": str,
+    "run_type": str,
+    "iterations": int,
+    "real_time": float,
+    "cpu_time": float,
+    "time_unit": str,
+    "isa": str,
+    "algorithm": str,
+    "pattern": str,
+    "dtype": str,
+    "pairs_useful": int,
+    "pairs_executed": int,
+    "pairs_dense": int,
+    "flops_useful": int,
+    "flops_executed": int,
+    "flops_dense": int,
+    "bytes_compulsory": int,
+    "workspace_bytes": int,
+    "pct_peak": float,
+    "effective_ghz": float,
+    "samples_ns": list,
+    "min_ns": float,
+    "max_ns": float,
+}
+
+CONTEXT_FIELDS = (
+    "date host_name executable num_cpus mhz_per_cpu cpu_scaling_enabled caches load_avg library_build_type "
+    "schema_version attnscope_version compiler flags build_type fingerprint machine peak_gflops seed binding"
+).split()
+
+
+def test_schema(measured):
+    """Guards every field that the design names, its type, and that the median is that of the samples."""
+    results = measured("--n", "64,128", "--algorithm", "naive", "--algorithm", "flash", "--pattern", "causal")
+    for field in CONTEXT_FIELDS:
+        assert field in results["context"], field
+    assert isinstance(results["context"]["caches"], list)
+    assert len(results["benchmarks"]) == 4
+    for row in results["benchmarks"]:
+        for field, kind in ROW_FIELDS.items():
+            value = row[field]
+            assert isinstance(value, (int, float) if kind is float else kind), (field, value)
+        assert row["run_type"] == "iteration"
+        assert row["time_unit"] == "ns"
+        assert row["name"] == row["id"]
+        samples = row["samples_ns"]
+        assert len(samples) >= 5
+        assert all(math.isfinite(x) and x > 0 for x in samples)
+        assert row["real_time"] == pytest.approx(statistics.median(samples), rel=1e-6)
+        assert row["min_ns"] == pytest.approx(min(samples), rel=1e-6)
+        assert row["max_ns"] == pytest.approx(max(samples), rel=1e-6)
+        assert 0 < row["pct_peak"] <= 105
+
+
+def test_ids_are_unique_and_as_documented(measured):
+    """Guards the stable id: as requested, terms in the table's order, no settings of the measurement."""
+    results = measured(
+        *("--n", "32", "--heads", "4", "--kv-heads", "2", "--head-dim", "16", "--value-dim", "8"),
+        *(
+            "--pattern",
+            "sink=2,causal,window=5",
+            "--algorithm",
+            "flash",
+            "--isa",
+            "scalar",
+            "--data",
+            "peaked",
+        ),
+        *("--softcap", "30", "--alibi"),
+    )
+    ids = [row["id"] for row in results["benchmarks"]]
+    assert len(ids) == 1
+    start = "attention/causal,window=5,sink=2/flash/scalar/f32/b1/h4/kv2/d16/nq32/nk32/t1"
+    assert ids[0].startswith(start)
+    assert set(ids[0][len(start) + 1 :].split("/")) == {"dv8", "cap30", "alibi", "data:peaked"}
+    assert len(ids[0].encode()) <= 200 and " " not in ids[0]
+
+
+def test_auto_is_reported_as_what_ran(measured):
+    """Guards that the fields name what ran, while the id names what was asked for (vLLM's harness printed
+    one level and timed another)."""
+    (row,) = measured("--n", "32", "--algorithm", "auto", env={"ATTNSCOPE_ISA": "scalar"})["benchmarks"]
+    assert "/dense/auto/auto/" in row["id"]
+    assert row["isa"] == "scalar"
+    assert row["algorithm"] in ("naive", "flash")
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "pattern", "pairs"),
+    [
+        (7, 7, "causal", 28),
+        (7, 7, "causal,window=3", 18),
+        (7, 7, "window=2:2", 29),
+        (3, 7, "causal", 18),
+        (3, 7, "causal-top-left", 6),
+        (7, 3, "causal", 6),
+        (4096, 4096, "causal,window=512", 1966336),
+    ],
+)
+def test_exact_pair_counts(measured, queries, keys, pattern, pairs):
+    """Guards the counts that other tools get wrong, and the FLOPs that follow: 2 (D + Dv) a pair."""
+    (row,) = measured(
+        *("--n", keys, "--queries", queries, "--pattern", pattern, "--head-dim", 8, "--value-dim", 4),
+        *("--algorithm", "flash"),
+    )["benchmarks"]
+    assert row["pairs_useful"] == pairs
+    assert row["pairs_dense"] == queries * keys
+    assert pairs <= row["pairs_executed"] <= queries * keys
+    for kind in ("useful", "executed", "dense"):
+        assert row[f"flops_{kind}"] == row[f"pairs_{kind}"] * 2 * (8 + 4)
+
+
+def test_stages(measured):
+    """Guards that the five stages of naive are timed under their names."""
+    results = measured("--n", "64", "--stages", "--pattern", "causal", "--isa", "scalar")
+    stages = [row["id"].split("/stage:")[1] for row in results["benchmarks"] if "/stage:" in row["id"]]
+    assert sorted(stages) == sorted(["qk", "scale", "mask", "softmax", "pv"])
+
+
+def test_kernels(measured, bench):
+    """Guards that every kernel that the help lists can be measured by itself."""
+    text = bench("--help").out
+    listed = text[text.index("--kernel NAME") : text.index("--data KIND")]
+    names = re.findall(r"^ {25}(\w+) ", listed, re.MULTILINE)
+    assert {"matmul", "scale", "mask", "softmax", "exp", "flash_tile"} <= set(names)
+    results = measured("--n", "64", *itertools.chain.from_iterable(("--kernel", name) for name in names))
+    assert sorted(row["id"].split("/")[1] for row in results["benchmarks"]) == sorted(names)
+
+
+def test_threads_are_bound_and_said(measured):
+    """Guards that threads are bound, that it was checked, and that the file says so."""
+    results = measured("--n", "64", "--pattern", "causal")
+    for thread in results["context"]["binding"]:
+        assert thread["bound"] is True
+        assert thread["ran_on"] == thread["cpu"]
+
+
+def test_flash_workspace_is_linear(measured):
+    """Guards that memory of flash grows with n, not with n x n; naive's does grow with n x n."""
+    rows = measured("--n", "512,1024,2048", "--algorithm", "flash", "--algorithm", "naive", "--head-dim", 8)
+    space = {(row["algorithm"], row["keys"]): row["workspace_bytes"] for row in rows["benchmarks"]}
+    first = space["flash", 1024] - space["flash", 512]
+    second = space["flash", 2048] - space["flash", 1024]
+    assert second == 2 * first
+    assert space["naive", 2048] > 3.5 * space["naive", 1024]
+
+
+def test_other_tools_read_the_file(measured):
+    """Guards the rules of github-action-benchmark (unique names, finite times) and of Bencher
+    (a caches array, real_time in every row)."""
+    results = measured("--n", "16,32", "--algorithm", "flash", "--isa", "scalar")
+    names = [row["name"] for row in results["benchmarks"]]
+    assert len(names) == len(set(names)) == 2
+    assert isinstance(results["context"]["caches"], list)
+    for row in results["benchmarks"]:
+        assert math.isfinite(row["real_time"]) and row["real_time"] > 0
+        assert "aggregate_name" not in row
+
+
+def test_presets_hold_prefill_decode_and_refusals(measured, bench):
+    """Guards that presets measure prefill and decode (llama.cpp's benchmarks saw only decode)."""
+    listed = bench("--list-presets")
+    assert listed.code == 0
+    for name in ("gpt2", "bert-base", "llama-3-8b", "mistral-7b", "gemma-2-9b"):
+        assert name in listed.out
+    rows = bench("--preset", "mistral-7b", "--n", "64", "--dry-run").out
+    assert "/nq1/" in rows and "/nq64/" in rows and "window=4096" in rows
+
+
+def test_dry_run_measures_nothing(bench, tmp_path):
+    """Guards that a dry run lists rows with predicted times and writes no file."""
+    outcome = bench("--dry-run", "--n", "64,128", "--pattern", "causal", "--out", tmp_path / "r.json")
+    assert outcome.code == 0
+    assert outcome.out.count("attention/") == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_standard_sweep_fits_three_minutes(bench):
+    """Guards the standard sweep: its variants, every level, and that what is left out is named."""
+    outcome = bench("--dry-run")
+    assert outcome.code == 0
+    for variant in ("/dense/naive/", "/dense/flash/", "/causal/flash/", "/window=256/flash/"):
+        assert variant in outcome.out
+    predicted, budget = map(
+        float, re.search(r"predicted (\d+) s of a budget of (\d+) s", outcome.out).groups()
+    )
+    assert predicted <= budget <= 180
+
+
+def test_interrupted_run_leaves_a_valid_file(tmp_path):
+    """Guards that an interruption keeps what was measured, marked incomplete."""
+    from conftest import environment, program, strict
+
+    path = tmp_path / "r.json"
+    process = subprocess.Popen(
+        [
+            program(),
+            "bench",
+            "--no-roofline",
+            "--benchmark_min_time=0.3",
+            "--n",
+            "64,65,66,67,68,69,70",
+            "--out",
+            path,
+        ],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "bound" in process.stderr.readline()  # the sweep begins
+    try:
+        process.wait(timeout=0.8)
+    except subprocess.TimeoutExpired:
+        process.send_signal(2)
+    assert process.wait(timeout=30) == 130
+    results = strict(path.read_text())
+    assert results["context"]["incomplete"] is True
+    assert 1 <= len(results["benchmarks"]) < 7
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_google_benchmark_options_pass_through(bench, tmp_path):
+    """Guards that the library's own options work: list, filter, its own output file."""
+    listed = bench("--n", "16,32", "--pattern", "causal", "--benchmark_list_tests=true")
+    assert listed.code == 0 and listed.out.count("attention/") == 2
+    own = tmp_path / "own.json"
+    outcome = bench(
+        *(
+            "--no-roofline",
+            "--n",
+            "16,32",
+            "--pattern",
+            "causal",
+            "--benchmark_filter=nk32",
+            "--benchmark_min_time=0.002",
+        ),
+        *(f"--benchmark_out={own}", "--benchmark_out_format=json"),
+    )
+    assert outcome.code == 0, outcome
+    rows = json.loads(own.read_text())["benchmarks"]
+    assert [("nk32" in row["name"]) for row in rows if "/again" not in row["name"]] == [True]
