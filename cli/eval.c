@@ -11,51 +11,53 @@ static void help(void) {
         "\n"
         "Computes out = softmax(scale * Q K^T + bias, over the attended keys) V.\n"
         "\n"
-        "Q, K and V are (B, H, N, D), (H, N, D) or (N, D), in C order, float16, float32 or float64 (which "
-        "is\n"
-        "narrowed to float32). K and V may have fewer heads (a divisor of H), another length than Q, and V\n"
-        "another last dimension Dv. The output is float32 with Q's leading shape and Dv.\n"
+        "Q, K and V are (B, H, N, D), (H, N, D) or (N, D), in C order, float16, float32 or float64 (which\n"
+        "is narrowed to float32). K and V may have fewer heads (a divisor of H), another length than Q, and\n"
+        "V another last dimension Dv. The output is float32 with Q's leading shape and Dv.\n"
         "\n"
-        "  --q, --k, --v FILE     the tensors\n"
-        "  --out FILE             the result\n"
-        "  --lse FILE             log-sum-exp of each row's scores: float32, Q's shape without D\n"
-        "  --mask-out FILE        the effective mask: bool, (B, H, Nq, Nk), B and H of size 1 where nothing\n"
-        "                         given varies over them; not for topk\n"
-        "  --explain              what ran and what was in force, as 'key: value' lines on standard output\n"
+        "  --q, --k, --v FILE   the tensors\n"
+        "  --out FILE           the result\n"
+        "  --lse FILE           log-sum-exp of each row's scores: float32, Q's shape without D\n"
+        "  --weights FILE       the attention matrix as the chosen algorithm and level compute it: float32,\n"
+        "                       (B, H, Nq, Nk), without the dimensions that Q has not. Rows sum to 1, or\n"
+        "                       less with a sink logit, or are zeros; 0 where not attended, NaN in NaN "
+        "rows.\n"
+        "                       At most 2^26 elements; takes as long as values with a Dv of Nk\n"
+        "  --mask-out FILE      the effective mask: bool, (B, H, Nq, Nk), B and H of size 1 where nothing\n"
+        "                       given varies over them; not for topk\n"
+        "  --explain            what ran and what was in force, as 'key: value' lines on standard output\n"
         "\n"
-        "  --pattern TERMS        dense (default), or terms joined by commas: causal, causal-top-left, "
-        "prefix=P,\n"
-        "                         chunk=C, window=W, window=L:R, sink=S, global=G, stride=T, "
-        "random=R:B:SEED,\n"
-        "                         blocks=FILE:B, topk=K; 'attnscope show' draws them\n"
-        "  --scale X              factor of the scores (1/sqrt(D))\n"
-        "  --softcap X            scores become X * tanh(score / X); 0 for none\n"
-        "  --alibi                subtracts slope * |distance|, slopes by the published rule for any H\n"
-        "  --bias FILE            added to the scores; floats that broadcast to (B, H, Nq, Nk) like NumPy;\n"
-        "                         -inf masks\n"
-        "  --mask FILE            bool, true = attend; broadcasts like --bias\n"
-        "  --kv-lens FILE         integers (B,): keys at or past the length are padding\n"
-        "  --q-offsets FILE       integers (B,): query i stands at position i + offset among the keys\n"
-        "  --segments FILE        integers (B, Nk) or (Nk,): only equal ids attend each other\n"
-        "  --sink-logit FILE      floats (H,): one more term in each row's denominator\n"
-        "  --layout LAYOUT        bhnd (default), or bnhd: tensors are (B, N, H, D) or (N, H, D), output "
-        "alike;\n"
-        "                         mask and bias stay (B, H, Nq, Nk)\n"
+        "  --pattern TERMS      dense (default), or terms joined by commas: causal, causal-top-left,\n"
+        "                       prefix=P, chunk=C, window=W, window=L:R, sink=S, global=G, stride=T,\n"
+        "                       random=R:B:SEED, blocks=FILE:B, topk=K; 'attnscope show' draws them\n"
+        "  --scale X            factor of the scores, any finite number (1/sqrt(D))\n"
+        "  --softcap X          scores become X * tanh(score / X); X above 0\n"
+        "  --alibi              subtracts slope * |distance|, slopes by the published rule for any H\n"
+        "  --bias FILE          added to the scores: floats that broadcast to (B, H, Nq, Nk) like NumPy,\n"
+        "                       aligned on the right: three dimensions are (H, Nq, Nk), never (B, Nq, Nk),\n"
+        "                       two are (Nq, Nk); -inf masks\n"
+        "  --mask FILE          bool, true = attend; broadcasts like --bias\n"
+        "  --kv-lens FILE       integers (B,), or one for all: keys at or past the length are padding\n"
+        "  --q-offsets FILE     integers (B,), or one for all: query i stands at position i + offset among\n"
+        "                       the keys\n"
+        "  --segments FILE      integers (B, Nk) or (Nk,): only equal ids attend each other\n"
+        "  --sink-logit FILE    floats (H,), or one for all: one more term in each row's denominator\n"
+        "  --layout LAYOUT      bhnd (default), or bnhd: tensors are (B, N, H, D) or (N, H, D), output and\n"
+        "                       log-sum-exp alike; weights, mask and bias stay (B, H, Nq, Nk)\n"
         "\n"
-        "  --dtype TYPE           f32 (default), f16 or bf16: Q, K and V are rounded to it and stored so\n"
-        "  --algorithm NAME       auto (default), naive or flash\n"
-        "  --isa LEVEL            auto (default), or one that 'attnscope info' lists\n"
-        "  --threads N            1 (default) to 1024; the result does not depend on it\n"
-        "  --help                 this page\n"
+        "  --dtype TYPE         f32 (default), f16 or bf16: Q, K and V are rounded to it, from float32 to\n"
+        "                       nearest even, and stored so\n"
+        "  --algorithm NAME     auto (default), naive or flash\n"
+        "  --isa LEVEL          auto (default), or one that 'attnscope info' lists\n"
+        "  --threads N          1 (default) to 1024; the result does not depend on it\n"
+        "  --help               this page\n"
         "\n"
         "Examples:\n"
         "  python3 -c \"import numpy as n; r = n.random.default_rng(1)\n"
         "  for f in 'QKV': n.save(f + '.npy', r.standard_normal((8, 1000, 64), 'f'))\"\n"
         "  attnscope eval --q Q.npy --k K.npy --v V.npy --out O.npy\n"
-        "  attnscope eval --q Q.npy --k K.npy --v V.npy --out O.npy --pattern causal,window=256,sink=4 "
-        "--explain\n"
-        "  attnscope eval --q Q.npy --k K.npy --v V.npy --out O.npy --lse L.npy --isa scalar --algorithm "
-        "naive");
+        "  attnscope eval --q Q.npy --k K.npy --v V.npy --out O.npy --pattern causal,window=256 --explain\n"
+        "  attnscope eval --q Q.npy --k K.npy --v V.npy --out O.npy --isa scalar --weights W.npy");
 }
 
 enum {
@@ -65,6 +67,7 @@ enum {
     OPT_OUT,
     OPT_LSE,
     OPT_MASK_OUT,
+    OPT_WEIGHTS,
     OPT_EXPLAIN,
     OPT_PATTERN,
     OPT_SCALE,
@@ -85,6 +88,7 @@ static const struct option long_options[] = {
     {"out", required_argument, NULL, OPT_OUT},
     {"lse", required_argument, NULL, OPT_LSE},
     {"mask-out", required_argument, NULL, OPT_MASK_OUT},
+    {"weights", required_argument, NULL, OPT_WEIGHTS},
     {"explain", no_argument, NULL, OPT_EXPLAIN},
     {"pattern", required_argument, NULL, OPT_PATTERN},
     {"scale", required_argument, NULL, OPT_SCALE},
@@ -127,6 +131,9 @@ static bool take_option(int option, eval_options *o) {
     case OPT_MASK_OUT:
         o->mask_out = optarg;
         return true;
+    case OPT_WEIGHTS:
+        o->weights = optarg;
+        return true;
     case OPT_EXPLAIN:
         o->explain = true;
         return true;
@@ -138,9 +145,9 @@ static bool take_option(int option, eval_options *o) {
     case OPT_SOFTCAP:
         if (!cli_float_option("softcap", optarg, &o->softcap))
             return false;
-        if (o->softcap < 0)
-            cli_error("--softcap '%s': expected a number above 0, or 0 for none", optarg);
-        return o->softcap >= 0;
+        if (o->softcap <= 0) /* also what is too small for float32, since the API takes 0 for none */
+            cli_error("--softcap '%s': expected a number above 0; leave the option out for no cap", optarg);
+        return o->softcap > 0;
     case OPT_ALIBI:
         o->alibi = true;
         return true;
@@ -184,6 +191,8 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
     attn_plan_destroy(plan);
     if (status != ATTN_OK)
         return cli_error("%s", error.text);
+    if (options->weights && !eval_weights(options, &info, data))
+        return CLI_USAGE;
     return eval_write(options, data, &info, outputs) ? CLI_FINE : CLI_USAGE;
 }
 

@@ -13,7 +13,7 @@ extern const char *const eval_extra_names[EVAL_EXTRA_COUNT]; /* option names, "b
 typedef struct eval_options {
     const char *q, *k, *v; /* paths */
     const char *extra[EVAL_EXTRA_COUNT];
-    const char *out, *lse, *mask_out;
+    const char *out, *lse, *mask_out, *weights;
     const char *pattern, *isa;
     attn_algorithm algorithm;
     attn_dtype dtype;
@@ -35,6 +35,7 @@ typedef struct eval_data {
     void *extra[EVAL_EXTRA_COUNT];
     int64_t extra_shape[EVAL_EXTRA_COUNT][4]; /* mask and bias: right-aligned to B, H, Nq, Nk */
     float *slopes;
+    float *weights; /* B, H, Nq, Nk, C order; NULL unless asked for */
 } eval_data;
 
 /* Reads and checks every input, and makes room for the results. Prints an error and returns false;
@@ -45,8 +46,15 @@ void eval_free(eval_data *data);
 /* Slopes of ALiBi for any number of heads, into slopes[heads]. */
 void eval_alibi_slopes(int64_t heads, float *slopes);
 
+/* --weights: the softmax weights of every pair, into data->weights, by the algorithm and the level that ran
+ * (`info`). eval_weights_fit refuses what would be more than EVAL_WEIGHTS_MOST elements. */
+#define EVAL_WEIGHTS_MOST (INT64_C(1) << 26)
+bool eval_weights_fit(const attn_problem *problem);
+bool eval_weights(const eval_options *options, const attn_info *info, eval_data *data);
+
+enum { EVAL_OUT, EVAL_LSE, EVAL_MASK_OUT, EVAL_WEIGHTS, EVAL_OUTPUT_COUNT };
 typedef struct eval_outputs {
-    cli_output out, lse, mask;
+    cli_output files[EVAL_OUTPUT_COUNT];
 } eval_outputs;
 
 /* Resolves the output paths and refuses those that cannot be written, or that name an input or each

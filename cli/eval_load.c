@@ -172,14 +172,36 @@ static bool load_broadcast(int which, npy_array *array, eval_data *data) {
     return data->extra[which] != NULL;
 }
 
-/* A list of `size` elements, one per `per` (batch, query head); a scalar counts as a list of one. */
+/* A list of `size` elements, one per `per` (batch, query head), or a scalar for all of them. */
 static bool check_list(const npy_header *header, const char *name, int64_t size, const char *per) {
-    if ((header->rank == 1 && header->shape[0] == size) || (header->rank == 0 && size == 1))
+    if (header->rank == 0 || (header->rank == 1 && header->shape[0] == size))
         return true;
     char text[NPY_SHAPE_TEXT];
-    cli_error("--%s has shape %s; expected (%lld,), one per %s", name,
+    cli_error("--%s has shape %s; expected (%lld,), one per %s, or a scalar", name,
               npy_shape_text(header->rank, header->shape, text, sizeof text), (long long)size, per);
     return false;
+}
+
+/* `times` copies of `count` elements of `size` bytes, one after another; frees `data`. */
+static void *repeat(void *data, int64_t times, int64_t count, size_t size, const char *name) {
+    if (!data || times == 1)
+        return data;
+    char *all = cli_alloc(name, times * count, size);
+    size_t bytes = (size_t)count * size;
+    for (int64_t i = 0; all && i < times; i++)
+        memcpy(all + (size_t)i * bytes, data, bytes);
+    free(data);
+    return all;
+}
+
+static int64_t *load_integers(npy_array *array, const char *name, int64_t times) {
+    int64_t copies = array->header.rank == 0 ? times : 1;
+    return repeat(npy_take_integers(array, name), copies, 1, sizeof(int64_t), name);
+}
+
+static float *load_floats(npy_array *array, const char *name, int64_t times) {
+    int64_t copies = array->header.rank == 0 ? times : 1;
+    return repeat(npy_take_floats(array, name), copies, 1, sizeof(float), name);
 }
 
 /* Segments (B, Nk), or (Nk,) for every batch. */
@@ -196,14 +218,8 @@ static int64_t *load_segments(npy_array *array, const attn_problem *p) {
         npy_free(array);
         return NULL;
     }
-    int64_t *ids = npy_take_integers(array, "segments");
-    if (!ids || whole || p->batch == 1)
-        return ids;
-    int64_t *all = cli_alloc("the segments", p->batch * p->keys, sizeof *all);
-    for (int64_t b = 0; all && b < p->batch; b++)
-        memcpy(all + b * p->keys, ids, (size_t)p->keys * sizeof *all);
-    free(ids);
-    return all;
+    return repeat(npy_take_integers(array, "segments"), whole ? 1 : p->batch, p->keys, sizeof(int64_t),
+                  "segments");
 }
 
 static bool load_extra(int which, const char *path, eval_data *data) {
@@ -222,7 +238,7 @@ static bool load_extra(int which, const char *path, eval_data *data) {
     attn_tensors *tensors = &data->tensors;
     switch (which) {
     case EVAL_KV_LENS:
-        tensors->kv_lens = data->extra[which] = npy_take_integers(&array, name);
+        tensors->kv_lens = data->extra[which] = load_integers(&array, name, p->batch);
         for (int64_t b = 0; tensors->kv_lens && b < p->batch; b++) {
             if (tensors->kv_lens[b] < 0 || tensors->kv_lens[b] > p->keys) {
                 cli_error("--kv-lens %s: length %lld of batch %lld; expected 0 to Nk = %lld", path,
@@ -232,13 +248,13 @@ static bool load_extra(int which, const char *path, eval_data *data) {
         }
         break;
     case EVAL_Q_OFFSETS:
-        tensors->q_offsets = data->extra[which] = npy_take_integers(&array, name);
+        tensors->q_offsets = data->extra[which] = load_integers(&array, name, p->batch);
         break;
     case EVAL_SEGMENTS:
         tensors->segments = data->extra[which] = load_segments(&array, p);
         break;
     case EVAL_SINK_LOGIT:
-        tensors->sink_logits = data->extra[which] = npy_take_floats(&array, name);
+        tensors->sink_logits = data->extra[which] = load_floats(&array, name, p->heads);
         break;
     default:
         return load_broadcast(which, &array, data);
@@ -271,6 +287,8 @@ bool eval_load(const eval_options *options, eval_data *data) {
     if (!cli_pattern_parse(options->pattern, problem->heads, problem->queries, problem->keys, &data->pattern))
         return false;
     problem->pattern = data->pattern.pattern;
+    if (options->weights && !eval_weights_fit(problem))
+        return false;
     if (options->mask_out && (problem->pattern.terms & ATTN_TOPK)) {
         cli_error("--mask-out: not for topk, which depends on the scores");
         return false;
@@ -302,6 +320,7 @@ void eval_free(eval_data *data) {
     for (int which = 0; which < EVAL_EXTRA_COUNT; which++)
         free(data->extra[which]);
     free(data->slopes);
+    free(data->weights);
     cli_pattern_free(&data->pattern);
     memset(data, 0, sizeof *data);
 }

@@ -8,27 +8,36 @@
 #include <string.h>
 
 bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
-    cli_output *all[] = {&outputs->out, &outputs->lse, &outputs->mask};
-    if (!cli_output_prepare(all[0], "out", options->out) ||
-        !cli_output_prepare(all[1], "lse", options->lse) ||
-        !cli_output_prepare(all[2], "mask-out", options->mask_out))
-        return false;
+    const struct {
+        const char *option, *path;
+    } wanted[EVAL_OUTPUT_COUNT] = {
+        [EVAL_OUT] = {"out", options->out},
+        [EVAL_LSE] = {"lse", options->lse},
+        [EVAL_MASK_OUT] = {"mask-out", options->mask_out},
+        [EVAL_WEIGHTS] = {"weights", options->weights},
+    };
+    cli_output *files = outputs->files;
+    for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
+        if (!cli_output_prepare(&files[i], wanted[i].option, wanted[i].path))
+            return false;
+    }
 
     const char *inputs[3 + EVAL_EXTRA_COUNT] = {options->q, options->k, options->v};
     memcpy(inputs + 3, options->extra, sizeof options->extra);
-    for (int i = 0; i < 3; i++) {
-        if (!all[i]->path)
+    for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
+        if (!files[i].path)
             continue;
         for (int other = 0; other < i; other++) {
-            if (all[other]->path && strcmp(all[i]->target, all[other]->target) == 0) {
-                cli_error("%s: named for two outputs", all[i]->path);
+            if (files[other].path && strcmp(files[i].target, files[other].target) == 0) {
+                cli_error("%s: named for two outputs", files[i].path);
                 return false;
             }
         }
         for (size_t input = 0; input < sizeof inputs / sizeof inputs[0]; input++) {
             char resolved[PATH_MAX];
-            if (inputs[input] && realpath(inputs[input], resolved) && strcmp(resolved, all[i]->target) == 0) {
-                cli_error("%s: named as an input and as an output", all[i]->path);
+            if (inputs[input] && realpath(inputs[input], resolved) &&
+                strcmp(resolved, files[i].target) == 0) {
+                cli_error("%s: named as an input and as an output", files[i].path);
                 return false;
             }
         }
@@ -95,6 +104,16 @@ static bool write_mask(const eval_data *data, cli_output *output) {
     return written && cli_output_close(output);
 }
 
+/* Always by head, query and key, as masks and biases are: a layout orders tensors that have a last dimension
+ * of their own. */
+static bool write_weights(const eval_data *data, cli_output *output) {
+    const attn_problem *p = &data->problem;
+    const int64_t shape[4] = {p->batch, p->heads, p->queries, p->keys};
+    int64_t count = p->batch * p->heads * p->queries * p->keys;
+    return cli_output_open(output) && npy_write_header(output, "<f4", data->rank, shape + 4 - data->rank) &&
+           cli_output_write(output, data->weights, (size_t)count * sizeof(float)) && cli_output_close(output);
+}
+
 static void explain_text(const char *key, const char *value) {
     printf("%s: ", key);
     for (const char *c = value; *c; c++) /* one line, whatever a file is called */
@@ -119,7 +138,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
     explain_text("pattern", pattern);
     free(pattern);
     float scale = isnan(p->scale) ? (float)(1 / sqrt((double)p->head_dim)) : p->scale;
-    printf("scale: %.9g%s\n", (double)scale, isnan(p->scale) ? " (1/sqrt(D))" : "");
+    printf("scale: %.9g\n", (double)scale);
     if (p->softcap > 0)
         printf("softcap: %.9g\n", (double)p->softcap);
     else
@@ -150,16 +169,17 @@ static bool explain(const eval_options *options, const eval_data *data, const at
 
 bool eval_write(const eval_options *options, const eval_data *data, const attn_info *info,
                 eval_outputs *outputs) {
-    cli_output *all[] = {&outputs->out, &outputs->lse, &outputs->mask};
-    bool written = write_out(data, &outputs->out) &&
-                   (!options->lse || write_lse(data, options->bnhd, &outputs->lse)) &&
-                   (!options->mask_out || write_mask(data, &outputs->mask)) &&
+    cli_output *files = outputs->files;
+    bool written = write_out(data, &files[EVAL_OUT]) &&
+                   (!options->lse || write_lse(data, options->bnhd, &files[EVAL_LSE])) &&
+                   (!options->mask_out || write_mask(data, &files[EVAL_MASK_OUT])) &&
+                   (!options->weights || write_weights(data, &files[EVAL_WEIGHTS])) &&
                    (!options->explain || explain(options, data, info));
-    for (int i = 0; i < 3 && written; i++)
-        written = cli_output_commit(all[i]);
-    for (int i = 0; i < 3; i++) {
-        if (all[i]->path)
-            cli_output_discard(all[i]);
+    for (int i = 0; i < EVAL_OUTPUT_COUNT && written; i++)
+        written = cli_output_commit(&files[i]);
+    for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
+        if (files[i].path)
+            cli_output_discard(&files[i]);
     }
     return written;
 }

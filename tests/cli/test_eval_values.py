@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from attention_oracle import assert_close, attended, attention, slopes
+from attention_oracle import EPS, STORED, assert_close, attended, attention, slopes
 
 ALGORITHMS = ("naive", "flash")
 
@@ -146,12 +146,16 @@ def test_lengths(attnscope, tensors, levels, integer):
     check(attnscope, tensors, levels, [f"--kv-lens={tensors.path('lens')}"], expected)
 
 
-def test_scalar_length(attnscope, tensors):
-    """One length without a dimension serves one batch."""
-    q, k, v = tensors.random(batch=1)
-    tensors.save(lens=np.array(20))
-    assert attnscope(*tensors.arguments(f"--kv-lens={tensors.path('lens')}")).code == 0
-    out, _, tolerance, _ = attention(q, k, v, np.arange(65) < 20)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_scalars(attnscope, tensors, batch):
+    """A length, an offset and a sink logit without a dimension serve all batches and heads."""
+    q, k, v = tensors.random(batch=batch)
+    tensors.save(lens=np.array(20), offsets=np.array(7), sink=np.array(0.5))
+    options = [f"--kv-lens={tensors.path('lens')}", f"--q-offsets={tensors.path('offsets')}"]
+    options += [f"--sink-logit={tensors.path('sink')}", "--pattern=causal"]
+    assert attnscope(*tensors.arguments(*options)).code == 0
+    mask = attended("causal", 33, 65, 7) & (np.arange(65) < 20)
+    out, _, tolerance, _ = attention(q, k, v, mask, sink=np.full(4, 0.5))
     assert_close(tensors.load("out"), out, tolerance)
 
 
@@ -187,13 +191,25 @@ def test_alibi(attnscope, tensors, levels, heads):
     check(attnscope, tensors, levels, ["--alibi", "--pattern=causal"], expected)
 
 
+def test_alibi_of_six_heads(attnscope, tensors):
+    """The slopes of six heads are 2^-2, 2^-4, 2^-6, 2^-8, 2^-1, 2^-3: with equal scores, the logarithm of
+    the ratio of neighbouring weights."""
+    tensors.save(q=np.zeros((6, 1, 4)), k=np.zeros((1, 3, 4)), v=np.zeros((1, 3, 1)))
+    assert attnscope(*tensors.arguments("--alibi", f"--weights={tensors.path('w')}")).code == 0
+    w = tensors.load("w")[:, 0].astype(np.float64)
+    slope = 2.0 ** -np.array([2, 4, 6, 8, 1, 3])
+    for key in (0, 1):
+        assert (abs(np.log(w[:, key + 1] / w[:, key]) - slope) <= 8 * EPS).all()
+
+
 @pytest.mark.parametrize("scale", [0.0, -0.7, 1.0, 3e-3])
-@pytest.mark.parametrize("softcap", [0, 2.5])
+@pytest.mark.parametrize("softcap", [None, 2.5])
 def test_scale_and_softcap(attnscope, tensors, levels, scale, softcap):
-    """Any finite scale, zero and negative ones too; the cap applies to the scaled score, 0 is none."""
+    """Any finite scale, zero and negative ones too; the cap applies to the scaled score."""
     q, k, v = tensors.random()
-    expected = attention(q, k, v, True, scale=scale, softcap=softcap)
-    check(attnscope, tensors, levels, ["--scale", scale, "--softcap", softcap], expected)
+    expected = attention(q, k, v, True, scale=scale, softcap=softcap or 0)
+    options = ["--scale", scale] + (["--softcap", softcap] if softcap else [])
+    check(attnscope, tensors, levels, options, expected)
 
 
 def test_sink_logit(attnscope, tensors, levels):
@@ -207,18 +223,40 @@ def test_sink_logit(attnscope, tensors, levels):
     check(attnscope, tensors, levels, options, expected)
 
 
-def bfloat16(x):
-    """Rounds float32 to bfloat16, to nearest even, kept as float32."""
-    bits = x.view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-
-
-@pytest.mark.parametrize("dtype,rounded", [("f16", lambda x: x.astype(np.float16)), ("bf16", bfloat16)])
-def test_storage_types(attnscope, tensors, levels, dtype, rounded):
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_storage_types(attnscope, tensors, levels, dtype):
     """--dtype rounds Q, K and V to nearest even first; the arithmetic stays float32."""
-    q, k, v = tensors.random()
-    expected = attention(rounded(q), rounded(k), rounded(v), True)
+    expected = attention(*(STORED[dtype](x) for x in tensors.random()), True)
     check(attnscope, tensors, levels, ["--dtype", dtype], expected)
+
+
+@pytest.mark.parametrize("dtype,step", [("f16", 2.0**-10), ("bf16", 2.0**-7)])
+def test_rounding_to_storage(attnscope, tensors, dtype, step):
+    """One key of weight 1 passes V through: float64 becomes float32 and then the storage type, each to
+    nearest even; float16 files too, and NaN, Inf and the largest numbers keep their kind."""
+    ties = [1 + step / 2, 1 + 3 * step / 2, 1 + step / 2 + 2.0**-23, 1 + step / 2 + 2.0**-40]
+    v = np.array(
+        [ties + [-x for x in ties] + [3e38, -3e38, 65519, 65520, 0, 1e-45, 2**-24.5, 2**-25, np.inf]]
+    )
+    with np.errstate(over="ignore"):
+        narrow = v.astype(np.float32)
+        expected = STORED[dtype](narrow)
+    # 1 + step/2 + 2^-40 is a tie in float32, which goes to the even 1, not up.
+    assert (
+        expected[0, 0] == expected[0, 3] == 1
+        and expected[0, 2] == 1 + step
+        and expected[0, 1] == 1 + 2 * step
+    )
+    tensors.save(q=np.ones((1, 1)), k=np.ones((1, 1)), v=v)
+    for algorithm in ALGORITHMS:
+        assert attnscope(*tensors.arguments("--dtype", dtype, "--algorithm", algorithm)).code == 0
+        np.testing.assert_array_equal(tensors.load("out"), expected)
+    half = np.arange(65536, dtype=np.uint16).view(np.float16)[None]
+    half = half[:, np.isfinite(half[0])]
+    tensors.save(v=half)
+    for algorithm in ALGORITHMS:
+        assert attnscope(*tensors.arguments("--algorithm", algorithm)).code == 0
+        np.testing.assert_array_equal(tensors.load("out"), half.astype(np.float32))
 
 
 @pytest.mark.parametrize("per_head", [False, True])

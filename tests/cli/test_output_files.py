@@ -15,7 +15,7 @@ def files(directory):
     return sorted(path.name for path in directory.rglob("*"))
 
 
-@pytest.mark.parametrize("option", ["out", "lse", "mask-out"])
+@pytest.mark.parametrize("option", ["out", "lse", "mask-out", "weights"])
 def test_places_that_cannot_be_written(refused, tensors, option):
     """A directory that is not there, a directory, a device and a full device are refused by name, and
     no other output is left behind."""
