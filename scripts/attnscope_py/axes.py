@@ -153,7 +153,7 @@ def end_labels(
 ) -> alt.LayerChart:
     """Labels right of the plot, each joined to the end of its line by a thin dotted line of its colour."""
     heights = [LABEL_LINE * len(label.lines) + 3 for label in labels]
-    centres = spread([axis.pixel(label.y) for label in labels], heights, -4, axis.height + 4)
+    centres = spread([axis.pixel(label.y) for label in labels], heights, 0, axis.height)
     values = [
         {
             "n": label.n,

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
+from .results import ResultError, load_runs
+
 _EXAMPLES = """\
 examples:
   attnscope report results.json --out report           report/report.html, and each chart as SVG and PNG
@@ -83,9 +85,13 @@ class Progress:
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     arguments = _arguments(argv)
+    # What is wrong with a file is said before anything large is loaded.
+    try:
+        runs = load_runs(arguments.files)
+    except ResultError as error:
+        fail(error, error.exit_code)
     try:
         from . import analysis, summary, text_table
-        from .results import ResultError, load_runs
 
         if not arguments.table:
             from . import draw
@@ -96,10 +102,6 @@ def main(argv: Sequence[str]) -> int:
             f"the Python package {error.name} is not installed for {sys.executable}; run: "
             f"{sys.executable} -m pip install -r {requirements}, or let scripts/setup.sh python make .venv"
         )
-    try:
-        runs = load_runs(arguments.files)
-    except ResultError as error:
-        fail(error, error.exit_code)
     sections = analysis.sections(runs)
     warnings = summary.warnings(runs)
     try:
@@ -116,6 +118,8 @@ def main(argv: Sequence[str]) -> int:
             written = f"{os.path.join(arguments.out, 'report.html')} and {some}\n"
         sys.stdout.write("\n".join(part for part in (table, written) if part))
         sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # the reader of a pipe has gone: no error of ours
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         fail(f"cannot write {name}{error.strerror}")

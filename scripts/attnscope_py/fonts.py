@@ -31,7 +31,7 @@ def css() -> str:
     """@font-face rules with the letters of Latin languages, as data."""
     rules = []
     for weight, name in _FILES.items():
-        font = ttLib.TTFont(Path(font_source_sans_pro.font_directory) / name)
+        font = ttLib.TTFont(Path(font_source_sans_pro.font_directory) / name, recalcTimestamp=False)
         options = subset.Options()
         options.layout_features = ["kern"]
         options.notdef_outline = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import struct
@@ -102,6 +103,9 @@ class Output:
         for path in reversed(missing):
             path.mkdir()
             self._made.append(path)
+        # Said before time is spent on drawing.
+        if not self.directory.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory))
         return self
 
     def write(self, name: str, data: bytes) -> None:

@@ -1,0 +1,196 @@
+"""From rows to series, ratios and sentences."""
+
+import pytest
+import synthetic
+from attnscope_py import analysis, summary, text_table
+from attnscope_py.analysis import pattern_class, window_extent
+from attnscope_py.results import load_run, load_runs
+
+
+def load(tmp_path, rows, **changes):
+    return load_run(synthetic.write(tmp_path / "r.json", rows, **changes))
+
+
+@pytest.fixture(scope="module")
+def sweep(sweep_file):
+    run = load_run(sweep_file)
+    return run, analysis.sections([run])
+
+
+# Guards the words of the charts: what is dense, causal, a window alone, or sparse.
+@pytest.mark.parametrize(
+    ("pattern", "kind", "extent"),
+    [
+        ("dense", "dense", 0),
+        ("causal", "causal", 0),
+        ("causal-top-left,prefix=8", "causal", 0),
+        ("window=256", "window", 256),
+        ("causal,window=256", "window", 256),
+        ("window=64:32", "window", 97),
+        ("window=64:inf", "window", 0),
+        ("window=64:64,sink=64,random=3:64:1", "sparse", 129),
+        ("stride=4", "sparse", 0),
+        ("causal,chunk=128", "sparse", 0),
+    ],
+)
+def test_pattern_class(pattern, kind, extent):
+    assert pattern_class(pattern) == kind
+    assert window_extent(pattern) == extent
+
+
+# Guards the main result of a sweep: dense is quadratic, a window is linear, at every level.
+def test_exponents_of_a_sweep(sweep):
+    _, (section,) = sweep
+    for series in section.series:
+        fit = series.exponent
+        if series.variant.pattern in ("dense", "causal") and series.variant.algorithm == "flash":
+            assert abs(fit.value - 2) < 0.05
+        if series.variant.pattern == "window=256" and series.isa != "scalar":
+            assert fit.n_low == 512
+            assert abs(fit.value - series.pair_exponent) < 0.05
+            assert fit.value < 1.2
+
+
+# Guards series: each is one variant at one level in one run, sorted by n, and nothing is lost.
+def test_every_row_is_in_one_series(sweep):
+    run, (section,) = sweep
+    ids = [p.row.id for s in section.series for p in s.points]
+    assert sorted(ids) == sorted(row.id for row in run.rows if not row.stage)
+    for series in section.series:
+        lengths = [p.n for p in series.points]
+        assert lengths == sorted(set(lengths))
+
+
+# Guards what must not be drawn as one line: another type, head dimension, thread count or query length.
+def test_groups(tmp_path):
+    rows = []
+    for index, changes in enumerate(
+        (
+            {},
+            {"dtype": "bf16"},
+            {"head_dim": 128},
+            {"threads_used": 2},
+            {"queries": 1},
+            {"kv_heads": 2, "heads": 8},
+        )
+    ):
+        rows += [row | changes | {"id": f"{row['id']}/x{index}"} for row in synthetic.power_law(1.0, 2.0)]
+    sections = analysis.sections([load(tmp_path, rows)])
+    assert len(sections) == 6
+    assert {s.group.label for s in sections} >= {
+        "bf16, 1 head, head dimension 64, 1 thread",
+        "f32, 1 head, head dimension 64, 1 query, 1 thread",
+        "f32, 8 heads, 2 key/value heads, head dimension 64, 1 thread",
+    }
+
+
+# Guards speed-ups: scalar time over this time, at the same n, within a run only.
+def test_speed_ups(tmp_path):
+    def rows(scalar, avx2):
+        return [
+            synthetic.row("dense", "flash", isa, n, [t * n * n] * 7)
+            for n in synthetic.LENGTHS
+            for isa, t in (("scalar", scalar), ("avx2", avx2))
+            if (isa, n) != ("scalar", 8192)
+        ]
+
+    first = synthetic.write(tmp_path / "a.json", rows(8.0, 1.0), host="a")
+    second = synthetic.write(tmp_path / "b.json", rows(9.0, 3.0), host="b")
+    (section,) = analysis.sections(load_runs([first, second]))
+    by_host = {}
+    for s in section.speed_ups:
+        by_host.setdefault(s.run.label, set()).add(round(s.ratio.value, 9))
+    assert by_host == {"a": {8.0}, "b": {3.0}}
+    # The largest n that both levels have, not the largest there is.
+    assert {s.n for s in analysis.largest_common(section)} == {4096}
+
+
+# Guards sparse efficiency: saving in time over saving in pairs, 100 % when time follows the pairs.
+def test_sparse_efficiency(tmp_path):
+    rows = []
+    for n in synthetic.LENGTHS:
+        rows.append(synthetic.row("dense", "flash", "avx2", n, [2.0 * n * n] * 7))
+        rows.append(
+            synthetic.row("window=256", "flash", "avx2", n, [4.0 * synthetic.pairs("window=256", n)] * 7)
+        )
+    (section,) = analysis.sections([load(tmp_path, rows)])
+    for found in section.against_dense:
+        assert found.efficiency == pytest.approx(0.5)
+        assert found.pair_ratio == pytest.approx(found.n**2 / synthetic.pairs("window=256", found.n))
+
+
+# Guards stages: in their order, shares that add up to 1.
+def test_stage_shares(sweep):
+    _, (section,) = sweep
+    assert len(section.stages) == 7 + 7 + 5
+    for found in section.stages:
+        assert list(found.times_ns) == ["qk", "scale", "mask", "softmax", "pv"]
+        assert sum(found.share(stage) for stage in found.times_ns) == pytest.approx(1)
+        assert found.share("qk") == pytest.approx(0.35, abs=0.02)
+
+
+# Guards the summary: each subject is there, with the numbers that the data was made with.
+def test_statements(sweep):
+    run, sections = sweep
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
+    assert list(said) == ["Growth", "ISA levels", "Algorithms", "Patterns", "Stages", "Limits"]
+    assert "dense · flash: n^2.00 [" in said["Growth"]
+    assert "avx512 is 12." in said["ISA levels"] and "avx2 is 6." in said["ISA levels"]
+    assert "n=2048" in said["ISA levels"]
+    assert "flash is 2." in said["Algorithms"]
+    assert (
+        "window=256 · flash at n=8192 is" in said["Patterns"] and "sparse efficiency 77 %" in said["Patterns"]
+    )
+    assert "is qk with 35 %" in said["Stages"]
+    assert "of the measured FMA peak" in said["Limits"]
+
+
+# Guards doubt: failed rows, impossible speeds, drift, an interrupted run and a debug build are all said.
+def test_warnings(tmp_path):
+    rows = synthetic.power_law(1.0, 2.0)
+    rows[0] |= {"error_occurred": True, "error_message": "no memory"}
+    rows[1]["pct_peak"] = 250.0
+    rows[2]["pct_peak"] = 104.0
+    change = {"drift": {"flagged": True, "change": 0.08}, "incomplete": True, "build_type": "debug"}
+    text = "\n".join(summary.warnings([load(tmp_path, rows, **change)]))
+    for part in ("no memory", "250 %", "+8.0 %", "interrupted", "debug build"):
+        assert part in text
+    assert "104 %" not in text
+    assert (
+        summary.warnings([load(tmp_path, synthetic.power_law(1.0, 2.0, pct_peak=90.0), incomplete=False)])
+        == []
+    )
+
+
+# Guards the text table: a line for each series, aligned, with the exponent that the data has.
+def test_text_table(tmp_path):
+    run = load(
+        tmp_path, synthetic.power_law(2.0, 1.7) + [synthetic.row("causal", "flash", "avx2", 128, [7.0])]
+    )
+    lines = text_table.text_table(analysis.sections([run]), [run]).splitlines()
+    assert lines[0] == "f32, 1 head, head dimension 64, 1 thread"
+    assert lines[2].split()[:5] == ["dense", "·", "flash", "avx2", "128..8192"]
+    assert "1.70 [1.70, 1.70]" in lines[2]
+    assert lines[3].split()[4:6] == ["128", "-"]
+    assert len({len(line) for line in lines[1:]}) == 1
+
+
+# Guards kernel rows: they have a length and a level, and are series of their own.
+def test_kernels(tmp_path):
+    rows = [
+        {
+            "id": f"kernel/softmax/{isa}/f32/n{n}",
+            "isa": isa,
+            "algorithm": "softmax",
+            "dtype": "f32",
+            "n": n,
+            "real_time": t * n,
+            "samples_ns": [t * n] * 7,
+        }
+        for n in synthetic.LENGTHS
+        for isa, t in (("scalar", 4.0), ("avx2", 1.0))
+    ]
+    (section,) = analysis.sections([load(tmp_path, rows)])
+    assert section.group.label.startswith("kernels, f32")
+    assert [s.exponent.value for s in section.series] == pytest.approx([1.0, 1.0])
+    assert {s.ratio.value for s in section.speed_ups} == {4.0}

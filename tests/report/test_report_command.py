@@ -1,0 +1,174 @@
+"""The command line: options, exit codes, one-line errors, and files that are whole or not there."""
+
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import synthetic
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "attnscope-report"
+
+
+def one_line_error(done, *parts, code=2):
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert done.stderr.startswith("attnscope report: ")
+    assert done.stderr.count("\n") == 1
+    for part in parts:
+        assert part in done.stderr
+
+
+# Guards the help page: on standard output, with examples, without the packages that drawing needs.
+def test_help(run):
+    done = run("--help")
+    assert done.returncode == 0 and done.stderr == ""
+    for part in ("examples:", "--out DIR", "--table", "exit codes:", "attnscope report results.json"):
+        assert part in done.stdout
+
+
+# Guards usage errors: one line that names the value.
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "no result file given"),
+        (["r.json"], "--out DIR or --table is needed"),
+        (["r.json", "--out", "x", "--table"], "one of the two"),
+        (["r.json", "--out"], "--out"),
+        (["r.json", "--out", ""], "--out ''"),
+        (["r.json", "--output", "x"], "--output"),
+        (["r.json", "--tab"], "--tab"),
+        (["r.json", "-x"], "-x"),
+    ],
+)
+def test_usage(run, arguments, part):
+    one_line_error(run(*arguments), part)
+
+
+# Guards bad files: exit 2 or 4, the file named, and no output directory made.
+@pytest.mark.parametrize(
+    ("text", "part", "code"),
+    [
+        ('{"context": {}, "benchmarks": [{"id": "a", "real_time": NaN}]}', "line 1 column 57: NaN", 2),
+        ('{"context": {}, "benchmarks": [', "breaks off", 2),
+        ('{"context": {}, "benchmarks": []}', "no row was measured", 4),
+        ("hello", "line 1 column 1", 2),
+    ],
+)
+@pytest.mark.parametrize("table", [True, False])
+def test_bad_file(run, tmp_path, text, part, code, table):
+    file = tmp_path / "r.json"
+    file.write_text(text)
+    out = tmp_path / "made" / "out"
+    one_line_error(run(file, *(["--table"] if table else ["--out", out])), "r.json", part, code=code)
+    assert not out.parent.exists()
+
+
+# Guards control characters: a file's text cannot break the line or the terminal.
+def test_error_stays_one_line(run, tmp_path):
+    rows = [synthetic.row("dense", "flash", "avx2", 128, [1.0], id="a\n\x1b[31mb", name=None, real_time="x")]
+    one_line_error(run(synthetic.write(tmp_path / "r.json", rows), "--table"), "a??[31mb")
+    one_line_error(run(tmp_path / "no\nsuch.json", "--table"), "no?such.json")
+
+
+# Guards the table: alone on standard output, nothing drawn, and the same that a drawn report prints.
+def test_table(run, sweep_file, small_file, small_drawn, tmp_path):
+    done = run("--table", sweep_file, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    assert "dense · flash" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 110
+    assert list(tmp_path.iterdir()) == []
+    table = run("--table", small_file, cwd=tmp_path).stdout
+    place, printed = small_drawn
+    assert printed == f"{table}\nhere/report.html and 1 chart, each as SVG and PNG\n"
+    assert list(place.iterdir()) == [place / "here"]
+
+
+# Guards a standard output that takes nothing: an error, as a full disk is one.
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_full_standard_output(sweep_file):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), "--table", sweep_file],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("attnscope report: ") and done.stderr.count("\n") == 1
+
+
+# Guards a reader that goes away: no traceback.
+def test_closed_pipe(sweep_file):
+    command = f"{sys.executable} {SCRIPT} --table {sweep_file} | true"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+# Guards warnings: the report is drawn, and what failed is named on standard error.
+def test_failed_rows_are_warned_of(run, tmp_path):
+    rows = synthetic.power_law(1.0, 2.0, pct_peak=50.0)
+    rows[0] |= {"error_occurred": True, "error_message": "no memory\nat all"}
+    done = run("--table", synthetic.write(tmp_path / "r.json", rows))
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "warning" in done.stderr and "no memory?at all" in done.stderr
+
+
+# Guards output that cannot be made: a file where the directory should be.
+def test_directory_cannot_be_made(run, sweep_file, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    one_line_error(run(sweep_file, "--out", tmp_path / "file"), "cannot write", "file")
+    one_line_error(run(sweep_file, "--out", tmp_path / "file" / "below"), "cannot write", "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+# Guards a full disk half-way: the old report stays as it was, nothing half-written is left.
+def test_disk_full(small_file, tmp_path):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+    def draw(out):
+        command = [sys.executable, str(SCRIPT), small_file, "--out", str(out)]
+        return subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, check=False)
+
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "report.html").write_text("old")
+    one_line_error(draw(old), "cannot write", "scaling.svg")
+    assert [(p.name, p.read_text()) for p in old.iterdir()] == [("report.html", "old")]
+    one_line_error(draw(tmp_path / "new" / "deep"), "cannot write")
+    assert not (tmp_path / "new").exists()
+
+
+# Guards permissions of what is written: as the user's mask says, not private as temporary files are.
+def test_permissions(drawn):
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in drawn.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+# Guards the message where the Python packages are missing: one line with the command to run.
+def test_missing_packages(sweep_file):
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", str(SCRIPT), sweep_file, "--table"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    one_line_error(done, "numpy is not installed", "requirements.txt")
+
+
+# Guards the same input, the same output: files can be compared.
+def test_reproducible(run, small_file, small_drawn, tmp_path):
+    assert run(small_file, "--out", tmp_path).returncode == 0
+    once = small_drawn[0] / "here"
+    names = sorted(path.name for path in once.iterdir())
+    assert names == ["report.html", "scaling.png", "scaling.svg"]
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (once / name).read_bytes(), name

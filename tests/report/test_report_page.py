@@ -1,0 +1,214 @@
+"""The page: alone, readable without scripts, with words and tables for everything."""
+
+import html.parser
+import re
+import shutil
+import xml.etree.ElementTree as ET
+
+import pytest
+import synthetic
+from attnscope_py import page
+from attnscope_py.results import load_run
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Element:
+    def __init__(self, tag, attributes, parent):
+        self.tag, self.attributes, self.parent, self.children, self.text = tag, attributes, parent, [], ""
+
+    def all(self, tag=None):
+        for child in self.children:
+            if tag in (None, child.tag):
+                yield child
+            yield from child.all(tag)
+
+    def words(self):
+        return self.text + "".join(child.words() for child in self.children)
+
+
+class Tree(html.parser.HTMLParser):
+    """Elements of a page; a tag that is closed wrongly is an error."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.root = self.at = Element("", {}, None)
+        self.feed(text)
+        self.close()
+        assert self.at is self.root, f"<{self.at.tag}> is not closed"
+
+    def handle_starttag(self, tag, attributes):
+        element = Element(tag, dict(attributes), self.at)
+        self.at.children.append(element)
+        if tag not in VOID:
+            self.at = element
+
+    def handle_startendtag(self, tag, attributes):
+        self.at.children.append(Element(tag, dict(attributes), self.at))
+
+    def handle_endtag(self, tag):
+        assert self.at.tag == tag, f"</{tag}> closes <{self.at.tag}>"
+        self.at = self.at.parent
+
+    def handle_data(self, data):
+        self.at.text += data
+
+
+@pytest.fixture(scope="module")
+def text(drawn):
+    return (drawn / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tree(text):
+    return Tree(text).root
+
+
+# Guards self-containment: nothing that a browser would load, no script, and a policy that forbids both.
+def test_nothing_is_loaded(text, tree):
+    assert not re.search(r"https?://", text)
+    assert not list(tree.all("script")) and not list(tree.all("link")) and not list(tree.all("iframe"))
+    for element in tree.all():
+        for name, value in element.attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "srcset", "data", "poster", "xlink:href"):
+                pytest.fail(f"<{element.tag} {name}={value[:40]}>")
+            if name == "href":
+                assert element.tag == "a"
+    for target in re.findall(r"url\(\s*[\"']?([^)\"']*)", text):
+        assert target.startswith(("data:font/woff;base64,", "#"))
+    assert "@import" not in text
+    policy = next(e for e in tree.all("meta") if e.attributes.get("http-equiv") == "Content-Security-Policy")
+    assert policy.attributes["content"].startswith("default-src 'none'")
+
+
+# Guards files beside the page: those that it links to are there, and nothing else is.
+def test_files(drawn, tree):
+    linked = {e.attributes["href"] for e in tree.all("a") if not e.attributes["href"].startswith("#")}
+    assert linked == {path.name for path in drawn.iterdir()} - {"report.html"}
+    assert {name.rsplit(".")[0] for name in linked} == {"scaling", "patterns", "speedup", "stages", "peak"}
+    for anchor in tree.all("a"):
+        if anchor.attributes["href"].startswith("#"):
+            assert sum(e.attributes.get("id") == anchor.attributes["href"][1:] for e in tree.all()) == 1
+
+
+# Guards SVG files: well-formed, on white, with their font inside and nothing to load.
+def test_svg_files_stand_alone(drawn):
+    for path in drawn.glob("*.svg"):
+        svg = path.read_text(encoding="utf-8")
+        ET.fromstring(svg)
+        loads = re.sub(r'xmlns(:\w+)?="[^"]*"', "", svg)
+        assert not re.search(r"https?://", loads)
+        assert svg.count("@font-face") == 2
+        assert 'fill="#ffffff"' in svg.replace("white", "#ffffff")[:60000]
+
+
+# Guards that every chart has a table behind it, a caption, and words in place of each picture.
+def test_every_chart_has_a_table_and_words(tree):
+    figures = list(tree.all("figure"))
+    assert len(figures) == 5
+    for figure in figures:
+        assert len(figure.attributes["aria-label"]) > 100
+        pictures = list(figure.all("svg"))
+        assert pictures
+        for picture in pictures:
+            assert picture.attributes["role"] == "img"
+            assert len(picture.attributes["aria-label"]) > 40
+        (caption,) = figure.all("figcaption")
+        assert "gcc 12.2.0" in caption.words()
+        tables = [t for d in figure.all("details") for t in d.all("table")]
+        assert len(tables) == 1
+        heads = len(list(tables[0].all("th")))
+        rows = [r for body in tables[0].all("tbody") for r in body.all("tr")]
+        assert rows and all(len(list(row.all("td"))) == heads for row in rows)
+
+
+# Guards ids: pictures on one page share one name space.
+def test_ids_are_unique(tree):
+    ids = [e.attributes["id"] for e in tree.all() if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    used = {
+        m for e in tree.all() for v in e.attributes.values() if v for m in re.findall(r"url\(#([^)]+)\)", v)
+    }
+    assert used <= set(ids)
+
+
+# Guards the summary: before the first chart, in words, with numbers.
+def test_summary_comes_first(text):
+    head = text[: text.index("<figure")]
+    for subject in ("Growth", "ISA levels", "Algorithms", "Patterns", "Stages", "Limits"):
+        assert f"<dt>{subject}</dt>" in head
+    assert re.search(r"n\^2\.00 \[\d\.\d\d, \d\.\d\d\]", head)
+
+
+# Guards dark mode: each colour of the charts' ink is turned over by the style sheet, under its exact name.
+def test_dark_mode_reaches_the_charts(text):
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "prefers-color-scheme: dark" in style and "@media print" in style
+    charts = text[text.index("<figure") :]
+    turned = set(re.findall(r'\[(?:fill|stroke)="(#\w+)"\]', style))
+    ours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#101418"}
+    stages = {"#56B4E9", "#999999", "#C9B8E8", "#E69F00", "#F0E442"}
+    drawn = set(re.findall(r'(?:fill|stroke)="(#\w+)"', charts))
+    assert drawn <= turned | ours | stages
+
+
+# Guards the page against its input: markup in a result file stays text.
+def test_markup_is_text(run, tmp_path):
+    evil = "<script>alert(1)</script>&\"'<b>"
+    rows = synthetic.power_law(1.0, 2.0)
+    rows[0] |= {"error_occurred": True, "error_message": evil}
+    rows += [row | {"id": row["id"] + "/" + evil, "pattern": evil} for row in synthetic.power_law(3.0, 2.0)]
+    file = synthetic.write(tmp_path / "r.json", rows, host=evil, cpu=evil)
+    done = run(file, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    made = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    tree = Tree(made).root
+    assert not list(tree.all("script"))
+    assert not [e for e in tree.all("b")]
+    assert "alert(1)" in tree.words()
+
+
+# Guards rows without a chart: they are still in the report.
+def test_rows_without_a_chart(tmp_path, run):
+    rows = [synthetic.row("dense", "flash", "avx2", 128, [5.0] * 7), {"id": "BM_other", "real_time": 3.0}]
+    done = run(synthetic.write(tmp_path / "r.json", rows), "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "no chart" in done.stdout
+    tree = Tree((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).root
+    assert not list(tree.all("figure"))
+    words = tree.words()
+    assert "BM_other" in words and "Without a chart" in words
+
+
+# Guards the table of the machine: nested fields by name, lists in one line.
+def test_context_table(tmp_path):
+    changes = {"machine": {"fields": {"vendor": "v"}}, "load_avg": [0.5, 1.0], "boost": None, "smt": True}
+    run = load_run(synthetic.write(tmp_path / "r.json", synthetic.power_law(1.0, 2.0), **changes))
+    rows = dict(page.context_table(run).rows)
+    assert rows["machine.fields.vendor"] == "v"
+    assert rows["load_avg"] == "0.5, 1"
+    assert rows["smt"] == "yes"
+    assert rows["caches[0].size"] == "49152"
+    assert "boost" not in rows
+
+
+# Guards the page in a real browser, where there is one: it opens without an error, and nothing is wider than a
+# narrow screen or cut off at its edge.
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
+def test_in_a_browser(drawn):
+    import subprocess
+
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--dump-dom",
+    ]
+    done = subprocess.run(
+        [*command, f"file://{drawn}/report.html"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert "CONSOLE" not in done.stderr
+    assert done.stdout.count("<figure") == 5
