@@ -22,7 +22,7 @@ static void help(void) {
         "                       (B, H, Nq, Nk), without the dimensions that Q has not. Rows sum to 1, or\n"
         "                       less with a sink logit, or are zeros; 0 where not attended, NaN in NaN "
         "rows.\n"
-        "                       At most 2^26 elements; takes as long as values with a Dv of Nk\n"
+        "                       At most 2^26 elements, fewer for Nk above 8192: each takes Nk steps\n"
         "  --mask-out FILE      the effective mask: bool, (B, H, Nq, Nk), B and H of size 1 where nothing\n"
         "                       given varies over them; not for topk\n"
         "  --explain            what ran and what was in force, as 'key: value' lines on standard output\n"

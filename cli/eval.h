@@ -47,8 +47,10 @@ void eval_free(eval_data *data);
 void eval_alibi_slopes(int64_t heads, float *slopes);
 
 /* --weights: the softmax weights of every pair, into data->weights, by the algorithm and the level that ran
- * (`info`). eval_weights_fit refuses what would be more than EVAL_WEIGHTS_MOST elements. */
+ * (`info`). eval_weights_fit refuses what would be more than EVAL_WEIGHTS_MOST elements, or take more than
+ * EVAL_WEIGHTS_WORK steps, of which each element takes Nk. */
 #define EVAL_WEIGHTS_MOST (INT64_C(1) << 26)
+#define EVAL_WEIGHTS_WORK (INT64_C(1) << 39)
 bool eval_weights_fit(const attn_problem *problem);
 bool eval_weights(const eval_options *options, const attn_info *info, eval_data *data);
 

@@ -11,15 +11,18 @@
 #define COLUMNS 1024
 
 bool eval_weights_fit(const attn_problem *p) {
+    int64_t most =
+        p->keys > EVAL_WEIGHTS_WORK / EVAL_WEIGHTS_MOST ? EVAL_WEIGHTS_WORK / p->keys : EVAL_WEIGHTS_MOST;
     int64_t count;
     bool fits = !__builtin_mul_overflow(p->batch, p->heads, &count) &&
                 !__builtin_mul_overflow(count, p->queries, &count) &&
-                !__builtin_mul_overflow(count, p->keys, &count) && count <= EVAL_WEIGHTS_MOST;
+                !__builtin_mul_overflow(count, p->keys, &count) && count <= most;
     if (!fits)
-        cli_error("--weights: (B, H, Nq, Nk) = (%lld, %lld, %lld, %lld) has too many elements; at most %lld "
-                  "are written",
-                  (long long)p->batch, (long long)p->heads, (long long)p->queries, (long long)p->keys,
-                  (long long)EVAL_WEIGHTS_MOST);
+        cli_error(
+            "--weights: (B, H, Nq, Nk) = (%lld, %lld, %lld, %lld) has too many elements; for Nk = %lld at "
+            "most %lld are written",
+            (long long)p->batch, (long long)p->heads, (long long)p->queries, (long long)p->keys,
+            (long long)p->keys, (long long)most);
     return fits;
 }
 
