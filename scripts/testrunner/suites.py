@@ -154,9 +154,13 @@ def run_pytest(commands: Commands, name: str, paths: list[str], env: dict) -> li
 
 def run_python(commands: Commands) -> list[Case]:
     GCC.make(commands)
-    paths = [path for path in PYTHON_TESTS if any((ROOT / path).rglob("test_*.py"))]
     env = {"ATTNSCOPE": str(GCC.directory / "cli" / "attnscope"), "ATTNSCOPE_BUILD": str(GCC.directory)}
-    return run_pytest(commands, "python", paths, env)
+    cases = []
+    # One process for each directory: each has a conftest of its own, and Python knows one module of a name.
+    for path in PYTHON_TESTS:
+        if any((ROOT / path).rglob("test_*.py")):
+            cases += run_pytest(commands, f"python-{Path(path).name}", [path], env)
+    return cases
 
 
 def run_arm(commands: Commands) -> list[Case]:
