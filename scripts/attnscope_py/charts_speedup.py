@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from . import axes, theme
+from . import axes, formats, theme
 from .analysis import Section, SpeedUp, isa_rank, largest_common
 from .figures import INTERVALS, Figure, Panel, Table, panel, provenance
 
@@ -29,7 +29,7 @@ def _texts(some: Sequence[SpeedUp], rows: dict[str, str], low: float, high: floa
     found: list[dict[str, object]] = []
     for index, (label, name) in enumerate(rows.items()):
         of = [s for s in some if s.variant.label == label]
-        factors = [f"{theme.significant(s.ratio.value)}x" for s in of]
+        factors = [f"{formats.significant(s.ratio.value)}x" for s in of]
         isas = [s.isa for s in of]
         wider = [max(pair, key=len) for pair in zip(factors, isas, strict=True)] if index == 0 else factors
         for s, factor, place in zip(
@@ -97,7 +97,7 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
         ),
     ]
     said = "; ".join(
-        f"{s.isa} is {theme.significant(s.ratio.value)} times as fast as scalar at {rows[s.variant.label]}"
+        f"{s.isa} is {formats.significant(s.ratio.value)} times as fast as scalar at {rows[s.variant.label]}"
         for s in some
     )
     drawn = alt.layer(*layers).properties(width=_WIDTH, height=_ROW_HEIGHT * len(rows))
@@ -124,8 +124,8 @@ def speed_up(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
             s.variant.label,
             s.isa,
             f"{s.n}",
-            f"{theme.significant(s.ratio.value)}x",
-            f"{theme.significant(s.ratio.low)} to {theme.significant(s.ratio.high)}",
+            f"{formats.significant(s.ratio.value)}x",
+            f"{formats.significant(s.ratio.low)} to {formats.significant(s.ratio.high)}",
         )
         for s in section.speed_ups
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from . import axes, theme
+from . import axes, formats, theme
 from .analysis import Section, StageShare, isa_rank
 from .figures import Figure, Panel, Table, panel, provenance
 
@@ -103,11 +103,11 @@ def _stage_panel(
         )
         end = points[-1]
         labels.append(
-            axes.EndLabel(end["n"], end["time"], (f"{stage}  {theme.duration(end['time'])}",), theme.MUTED)
+            axes.EndLabel(end["n"], end["time"], (f"{stage}  {formats.duration(end['time'])}",), theme.MUTED)
         )
     layers.append(axes.end_labels(labels, axis, x, title, width))
     drawn = alt.layer(*layers).properties(width=width, height=height)
-    said = ", ".join(f"{stage} {theme.duration(t)}" for stage, t in some[-1].times_ns.items())
+    said = ", ".join(f"{stage} {formats.duration(t)}" for stage, t in some[-1].times_ns.items())
     return panel(f"{name}: time", drawn, f"{name}, times at n={some[-1].n}: {said}.")
 
 
@@ -145,7 +145,7 @@ def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
             s.isa,
             f"{s.n}",
             stage,
-            theme.duration(t, 4),
+            formats.duration(t, 4),
             f"{100 * s.share(stage):.1f} %",
         )
         for s in section.stages

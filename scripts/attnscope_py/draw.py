@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import charts_scaling, charts_speedup, charts_stages, page, render, theme
+from . import charts_peak, charts_scaling, charts_speedup, charts_stages, page, render, theme
 from .analysis import Section
 from .command import Progress
 from .figures import Figure
@@ -17,7 +17,7 @@ _CHARTS = (
     charts_scaling.patterns,
     charts_speedup.speed_up,
     charts_stages.stages,
-    charts_scaling.peak,
+    charts_peak.peak,
 )
 
 
@@ -40,7 +40,7 @@ def figures(sections: Sequence[Section]) -> list[tuple[Section, list[Figure]]]:
 def report(runs: list[Run], sections: list[Section], warnings: list[str], directory: str) -> list[str]:
     """Draws everything, writes it into the directory, and returns the names of the files."""
     planned = figures(sections)
-    total = sum(len(found) for _, found in planned)
+    total = sum(1 + len(figure.panels) for _, found in planned for figure in found)
     progress = Progress(total)
     names = []
     try:
@@ -57,9 +57,10 @@ def report(runs: list[Run], sections: list[Section], warnings: list[str], direct
                     ):
                         output.write(name, data)
                         names.append(name)
-                    panels = (
-                        render.panel_svg(panel, f"{figure.name}-{i}") for i, panel in enumerate(figure.panels)
-                    )
+                    panels = []
+                    for index, panel in enumerate(figure.panels):
+                        progress.step(f"{figure.title}, {panel.title}")
+                        panels.append(render.panel_svg(panel, f"{figure.name}-{index}"))
                     drawn.append(page.Drawn(figure, tuple(panels)))
                 if drawn:
                     chapters.append(page.Chapter(section, tuple(drawn)))

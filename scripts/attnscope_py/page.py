@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from . import figures, fonts, theme
+from . import figures, fonts, formats, theme
 from .analysis import Section
 from .figures import Figure, Table
 from .results import Run
@@ -43,11 +43,11 @@ def all_rows(runs: Sequence[Run]) -> Table:
             *((run.label,) if machine else ()),
             row.id,
             row.isa or "",
-            theme.duration(row.median_ns, 4),
-            f"{theme.duration(row.min_ns, 4)} to {theme.duration(row.max_ns, 4)}",
+            formats.duration(row.median_ns, 4),
+            f"{formats.duration(row.min_ns, 4)} to {formats.duration(row.max_ns, 4)}",
             f"{row.sample_count or ''}",
             f"{row.pct_peak:.1f}" if row.pct_peak is not None else "",
-            theme.size(row.workspace_bytes) if row.workspace_bytes is not None else "",
+            formats.size(row.workspace_bytes) if row.workspace_bytes is not None else "",
         )
         for run in runs
         for row in run.rows

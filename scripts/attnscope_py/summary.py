@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import formats
 from . import statistics as st
-from . import theme
 from .analysis import PEAK_LIMIT, Section, Series, impossible, isa_rank, largest_common
 from .results import Run
 
@@ -18,11 +18,11 @@ class Statement:
 
 
 def _range(low: float, high: float, digits: int = 3) -> str:
-    return f"[{theme.significant(low, digits)}, {theme.significant(high, digits)}]"
+    return f"[{formats.significant(low, digits)}, {formats.significant(high, digits)}]"
 
 
 def _times(ratio: st.Ratio) -> str:
-    return f"{theme.significant(ratio.value)} times {_range(ratio.low, ratio.high)}"
+    return f"{formats.significant(ratio.value)} times {_range(ratio.low, ratio.high)}"
 
 
 def _growth(series: list[Series], isa: str) -> Statement | None:
@@ -33,10 +33,10 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
             continue
         text = (
             f"{s.variant.label}: n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}] from n={fit.n_low} to {fit.n_high}; "
-            f"twice the length takes {theme.significant(2**fit.value, 2)} times as long"
+            f"twice the length takes {formats.significant(2**fit.value, 2)} times as long"
         )
         if s.pair_exponent is not None:
-            text += f", and has {theme.significant(2**s.pair_exponent, 2)} times the pairs"
+            text += f", and has {formats.significant(2**s.pair_exponent, 2)} times the pairs"
         parts.append(text + ".")
     if not parts:
         return None
@@ -69,11 +69,11 @@ def _algorithms(series: list[Series], isa: str) -> Statement | None:
     slow, fast = naive.at(n), flash.at(n)
     ratio = st.ratio(slow.samples, fast.samples)
     text = (
-        f"At n={n} on {isa}, flash takes {theme.duration(fast.time.value)} and naive "
-        f"{theme.duration(slow.time.value)}: flash is {_times(ratio)} as fast"
+        f"At n={n} on {isa}, flash takes {formats.duration(fast.time.value)} and naive "
+        f"{formats.duration(slow.time.value)}: flash is {_times(ratio)} as fast"
     )
     if slow.row.workspace_bytes and fast.row.workspace_bytes:
-        text += f", in {theme.size(fast.row.workspace_bytes)} of workspace instead of {theme.size(slow.row.workspace_bytes)}"
+        text += f", in {formats.size(fast.row.workspace_bytes)} of workspace instead of {formats.size(slow.row.workspace_bytes)}"
     return Statement("Algorithms", text + ".")
 
 
@@ -84,7 +84,7 @@ def _patterns(section: Section, run: Run, isa: str) -> Statement | None:
         a = max((a for a in some if a.variant == variant), key=lambda a: a.n)
         text = f"{variant.label} at n={a.n} is {_times(a.ratio)} as fast as dense"
         if a.efficiency:
-            saved = theme.significant(a.pair_ratio)
+            saved = formats.significant(a.pair_ratio)
             text += f", which has {saved} times the pairs (sparse efficiency {100 * a.efficiency:.0f} %)"
         parts.append(text + ".")
     return Statement("Patterns", f"On {isa},", tuple(parts)) if parts else None

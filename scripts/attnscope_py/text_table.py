@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import theme
+from . import formats
 from .analysis import Section, Series
 from .results import Run
 
@@ -21,7 +21,7 @@ def _line(s: Series) -> tuple[str, ...]:
         s.isa,
         f"{first}" if first == last else f"{first}..{last}",
         f"{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]" if fit else "-",
-        theme.duration(s.last.time.value),
+        formats.duration(s.last.time.value),
         f"{pct:.0f}" if pct is not None else "-",
     )
 

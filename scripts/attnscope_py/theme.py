@@ -101,34 +101,7 @@ def config(background: str | None) -> dict[str, Any]:
     }
 
 
-def duration(ns: float, digits: int = 3) -> str:
-    """A time in the unit in which it is easiest to read."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
-        if ns >= size:
-            return f"{significant(ns / size, digits)} {unit}"
-    return f"{significant(ns * 1e3, digits)} ps"
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits, never in exponent form."""
-    if value == 0:
-        return "0"
-    text = f"{value:.{digits}g}"
-    if "e" in text:
-        text = f"{float(text):.0f}" if abs(value) >= 1 else f"{float(text):.12f}".rstrip("0")
-    return text
-
-
-def size(n_bytes: float) -> str:
-    """Bytes with a binary unit."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024 or unit == "GiB":
-            return f"{significant(n_bytes, 4)} {unit}"
-        n_bytes /= 1024
-    raise AssertionError("unreachable")
-
-
-# The same as duration(), for axis labels: Vega formats those itself.
+# The same as formats.duration(), for axis labels: Vega formats those itself.
 DURATION_EXPR = (
     "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s'"
     " : datum.value >= 1e6 ? format(datum.value / 1e6, '~g') + ' ms'"

@@ -9,8 +9,8 @@ import zlib
 
 import pytest
 import synthetic
-from attnscope_py import analysis, axes, charts_speedup, draw, render, theme
-from attnscope_py.charts_scaling import wrap_pattern
+from attnscope_py import analysis, axes, charts_speedup, draw, formats, render, theme
+from attnscope_py.lines import wrap_pattern
 from attnscope_py.results import load_run, load_runs
 from hypothesis import given
 from hypothesis import strategies as hs
@@ -325,16 +325,16 @@ def test_log_ticks(exponent, decades):
     ],
 )
 def test_duration(ns, text):
-    assert theme.duration(ns) == text
+    assert formats.duration(ns) == text
 
 
 def test_numbers_and_sizes():
     # Guards against exponent forms, which Python's format falls into.
-    assert theme.significant(123456) == "123000"
-    assert theme.significant(0.000012345) == "0.0000123"
-    assert theme.significant(0) == "0"
-    assert theme.size(1048576) == "1 MiB"
-    assert theme.size(0) == "0 B"
+    assert formats.significant(123456) == "123000"
+    assert formats.significant(0.000012345) == "0.0000123"
+    assert formats.significant(0) == "0"
+    assert formats.size(1048576) == "1 MiB"
+    assert formats.size(0) == "0 B"
 
 
 # Guards long patterns: broken at commas, nothing lost.
