@@ -11,6 +11,20 @@ typedef enum attn_tile_kind { ATTN_TILE_ABSENT, ATTN_TILE_PARTIAL, ATTN_TILE_FUL
 attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t query_tile, int64_t key_tile);
 bool attn_plan_attended(const attn_plan *plan, int64_t head, int64_t query, int64_t key);
 
+/* ---- Looking at what an execution would visit, without executing ----
+ * One (batch, head) of a plan. `tensors` brings the lengths, offsets, segments, mask and bias that the plan
+ * was made with; nothing else of it is looked at, and NULL does for a plan without them. Plan and tensors
+ * must outlive the look. NULL when there is no memory. */
+typedef struct attn_look attn_look;
+attn_look *attn_look_open(const attn_plan *plan, const attn_tensors *tensors, int64_t batch, int64_t head);
+void attn_look_close(attn_look *look);
+/* The kinds of all ceil(Nk / key_tile) key tiles of a query tile, as the algorithm visits them. */
+void attn_look_tiles(attn_look *look, int64_t query_tile, attn_tile_kind *kinds);
+/* Bit j of ceil(Nk / 64) words tells whether `query` attends key j (with topk: whether it may). */
+void attn_look_row(attn_look *look, int64_t query, uint64_t *bits);
+/* What attn_execute would add to its counts. */
+attn_counts attn_look_count(attn_look *look);
+
 /* The stages of `naive`, for one (batch, head), each working on what the one before left in
  * `workspace`; all of them in order are the algorithm. For timing each on its own. */
 typedef enum attn_stage {

@@ -78,7 +78,7 @@ enum {
     OPT_ALGORITHM,
     OPT_ISA,
     OPT_THREADS,
-    OPT_EXTRA, /* + EVAL_BIAS ... */
+    OPT_INPUT, /* + INPUT_BIAS ... */
 };
 
 static const struct option long_options[] = {
@@ -94,12 +94,12 @@ static const struct option long_options[] = {
     {"scale", required_argument, NULL, OPT_SCALE},
     {"softcap", required_argument, NULL, OPT_SOFTCAP},
     {"alibi", no_argument, NULL, OPT_ALIBI},
-    {"bias", required_argument, NULL, OPT_EXTRA + EVAL_BIAS},
-    {"mask", required_argument, NULL, OPT_EXTRA + EVAL_MASK},
-    {"kv-lens", required_argument, NULL, OPT_EXTRA + EVAL_KV_LENS},
-    {"q-offsets", required_argument, NULL, OPT_EXTRA + EVAL_Q_OFFSETS},
-    {"segments", required_argument, NULL, OPT_EXTRA + EVAL_SEGMENTS},
-    {"sink-logit", required_argument, NULL, OPT_EXTRA + EVAL_SINK_LOGIT},
+    {"bias", required_argument, NULL, OPT_INPUT + INPUT_BIAS},
+    {"mask", required_argument, NULL, OPT_INPUT + INPUT_MASK},
+    {"kv-lens", required_argument, NULL, OPT_INPUT + INPUT_KV_LENS},
+    {"q-offsets", required_argument, NULL, OPT_INPUT + INPUT_Q_OFFSETS},
+    {"segments", required_argument, NULL, OPT_INPUT + INPUT_SEGMENTS},
+    {"sink-logit", required_argument, NULL, OPT_INPUT + INPUT_SINK_LOGIT},
     {"layout", required_argument, NULL, OPT_LAYOUT},
     {"dtype", required_argument, NULL, OPT_DTYPE},
     {"algorithm", required_argument, NULL, OPT_ALGORITHM},
@@ -171,7 +171,7 @@ static bool take_option(int option, eval_options *o) {
         o->threads = (int)threads;
         return true;
     default:
-        o->extra[option - OPT_EXTRA] = optarg;
+        o->inputs[option - OPT_INPUT] = optarg;
         return true;
     }
 }

@@ -3,16 +3,13 @@
 #define ATTN_CLI_EVAL_H
 
 #include "cli.h"
+#include "inputs.h"
 #include "npy.h"
 #include "output.h"
 
-/* The .npy inputs beside Q, K and V. */
-enum { EVAL_BIAS, EVAL_MASK, EVAL_KV_LENS, EVAL_Q_OFFSETS, EVAL_SEGMENTS, EVAL_SINK_LOGIT, EVAL_EXTRA_COUNT };
-extern const char *const eval_extra_names[EVAL_EXTRA_COUNT]; /* option names, "bias" ... */
-
 typedef struct eval_options {
     const char *q, *k, *v; /* paths */
-    const char *extra[EVAL_EXTRA_COUNT];
+    const char *inputs[INPUT_COUNT];
     const char *out, *lse, *mask_out, *weights;
     const char *pattern, *isa;
     attn_algorithm algorithm;
@@ -32,8 +29,7 @@ typedef struct eval_data {
     cli_pattern pattern;
     /* Owned memory behind the tensors. */
     void *q, *k, *v;
-    void *extra[EVAL_EXTRA_COUNT];
-    int64_t extra_shape[EVAL_EXTRA_COUNT][4]; /* mask and bias: right-aligned to B, H, Nq, Nk */
+    cli_inputs inputs;
     float *slopes;
     float *weights; /* B, H, Nq, Nk, C order; NULL unless asked for */
 } eval_data;

@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const eval_extra_names[EVAL_EXTRA_COUNT] = {
-    [EVAL_BIAS] = "bias",           [EVAL_MASK] = "mask",         [EVAL_KV_LENS] = "kv-lens",
-    [EVAL_Q_OFFSETS] = "q-offsets", [EVAL_SEGMENTS] = "segments", [EVAL_SINK_LOGIT] = "sink-logit",
-};
-
 /* One of Q, K and V: its shape as the file has it, and as (batch, heads, rows, dimension). */
 typedef struct operand {
     const char *name; /* the option */
@@ -135,133 +130,6 @@ static bool load_operands(const eval_options *options, eval_data *data) {
     return !options->lse || tensors->lse;
 }
 
-/* Right-aligns a shape to (B, H, Nq, Nk) and gives its strides, 0 where it is broadcast. */
-static bool broadcast(const npy_header *header, int64_t shape[4], int64_t strides[4],
-                      const int64_t target[4]) {
-    if (header->rank > 4)
-        return false;
-    int64_t stride = 1;
-    for (int i = 3; i >= 0; i--) {
-        int from = i - (4 - header->rank);
-        shape[i] = from >= 0 ? header->shape[from] : 1;
-        if (shape[i] != 1 && shape[i] != target[i])
-            return false;
-        strides[i] = shape[i] == 1 ? 0 : stride;
-        stride *= shape[i];
-    }
-    return true;
-}
-
-static bool load_broadcast(int which, npy_array *array, eval_data *data) {
-    const attn_problem *p = &data->problem;
-    const char *name = eval_extra_names[which];
-    const int64_t target[4] = {p->batch, p->heads, p->queries, p->keys};
-    int64_t *strides = which == EVAL_MASK ? data->tensors.mask_strides : data->tensors.bias_strides;
-    if (!broadcast(&array->header, data->extra_shape[which], strides, target)) {
-        char text[NPY_SHAPE_TEXT], target_text[NPY_SHAPE_TEXT];
-        cli_error("--%s has shape %s, which does not broadcast to (B, H, Nq, Nk) = %s", name,
-                  npy_shape_text(array->header.rank, array->header.shape, text, sizeof text),
-                  npy_shape_text(4, target, target_text, sizeof target_text));
-        npy_free(array);
-        return false;
-    }
-    if (which == EVAL_MASK)
-        data->tensors.mask = data->extra[which] = npy_take_booleans(array, name);
-    else
-        data->tensors.bias = data->extra[which] = npy_take_floats(array, name);
-    return data->extra[which] != NULL;
-}
-
-/* A list of `size` elements, one per `per` (batch, query head), or a scalar for all of them. */
-static bool check_list(const npy_header *header, const char *name, int64_t size, const char *per) {
-    if (header->rank == 0 || (header->rank == 1 && header->shape[0] == size))
-        return true;
-    char text[NPY_SHAPE_TEXT];
-    cli_error("--%s has shape %s; expected (%lld,), one per %s, or a scalar", name,
-              npy_shape_text(header->rank, header->shape, text, sizeof text), (long long)size, per);
-    return false;
-}
-
-/* `times` copies of `count` elements of `size` bytes, one after another; frees `data`. */
-static void *repeat(void *data, int64_t times, int64_t count, size_t size, const char *name) {
-    if (!data || times == 1)
-        return data;
-    char *all = cli_alloc(name, times * count, size);
-    size_t bytes = (size_t)count * size;
-    for (int64_t i = 0; all && i < times; i++)
-        memcpy(all + (size_t)i * bytes, data, bytes);
-    free(data);
-    return all;
-}
-
-static int64_t *load_integers(npy_array *array, const char *name, int64_t times) {
-    int64_t copies = array->header.rank == 0 ? times : 1;
-    return repeat(npy_take_integers(array, name), copies, 1, sizeof(int64_t), name);
-}
-
-static float *load_floats(npy_array *array, const char *name, int64_t times) {
-    int64_t copies = array->header.rank == 0 ? times : 1;
-    return repeat(npy_take_floats(array, name), copies, 1, sizeof(float), name);
-}
-
-/* Segments (B, Nk), or (Nk,) for every batch. */
-static int64_t *load_segments(npy_array *array, const attn_problem *p) {
-    const npy_header header = array->header;
-    bool whole = header.rank == 2 && header.shape[0] == p->batch && header.shape[1] == p->keys;
-    bool shared = header.rank == 1 && header.shape[0] == p->keys;
-    if (!whole && !shared) {
-        char text[NPY_SHAPE_TEXT];
-        cli_error(
-            "--segments has shape %s; expected (%lld, %lld) or (%lld,): one id per position of the keys",
-            npy_shape_text(header.rank, header.shape, text, sizeof text), (long long)p->batch,
-            (long long)p->keys, (long long)p->keys);
-        npy_free(array);
-        return NULL;
-    }
-    return repeat(npy_take_integers(array, "segments"), whole ? 1 : p->batch, p->keys, sizeof(int64_t),
-                  "segments");
-}
-
-static bool load_extra(int which, const char *path, eval_data *data) {
-    const attn_problem *p = &data->problem;
-    const char *name = eval_extra_names[which];
-    npy_array array;
-    if (!npy_read(path, &array))
-        return false;
-    bool listed = which == EVAL_KV_LENS || which == EVAL_Q_OFFSETS || which == EVAL_SINK_LOGIT;
-    bool by_head = which == EVAL_SINK_LOGIT;
-    if (listed &&
-        !check_list(&array.header, name, by_head ? p->heads : p->batch, by_head ? "query head" : "batch")) {
-        npy_free(&array);
-        return false;
-    }
-    attn_tensors *tensors = &data->tensors;
-    switch (which) {
-    case EVAL_KV_LENS:
-        tensors->kv_lens = data->extra[which] = load_integers(&array, name, p->batch);
-        for (int64_t b = 0; tensors->kv_lens && b < p->batch; b++) {
-            if (tensors->kv_lens[b] < 0 || tensors->kv_lens[b] > p->keys) {
-                cli_error("--kv-lens %s: length %lld of batch %lld; expected 0 to Nk = %lld", path,
-                          (long long)tensors->kv_lens[b], (long long)b, (long long)p->keys);
-                return false;
-            }
-        }
-        break;
-    case EVAL_Q_OFFSETS:
-        tensors->q_offsets = data->extra[which] = load_integers(&array, name, p->batch);
-        break;
-    case EVAL_SEGMENTS:
-        tensors->segments = data->extra[which] = load_segments(&array, p);
-        break;
-    case EVAL_SINK_LOGIT:
-        tensors->sink_logits = data->extra[which] = load_floats(&array, name, p->heads);
-        break;
-    default:
-        return load_broadcast(which, &array, data);
-    }
-    return data->extra[which] != NULL;
-}
-
 void eval_alibi_slopes(int64_t heads, float *slopes) {
     /* Press, Smith, Lewis: a power of two n of heads has 2^(-8/n), 2^(-16/n), ..., 2^-8; other
      * numbers take those of the power below, then every other one of the power above. */
@@ -276,11 +144,6 @@ void eval_alibi_slopes(int64_t heads, float *slopes) {
 }
 
 bool eval_load(const eval_options *options, eval_data *data) {
-    static const uint32_t bits[EVAL_EXTRA_COUNT] = {
-        [EVAL_BIAS] = ATTN_HAS_BIAS,         [EVAL_MASK] = ATTN_HAS_MASK,
-        [EVAL_KV_LENS] = ATTN_HAS_KV_LENS,   [EVAL_Q_OFFSETS] = ATTN_HAS_Q_OFFSETS,
-        [EVAL_SEGMENTS] = ATTN_HAS_SEGMENTS, [EVAL_SINK_LOGIT] = ATTN_HAS_SINK_LOGIT,
-    };
     if (!load_operands(options, data))
         return false;
     attn_problem *problem = &data->problem;
@@ -293,12 +156,10 @@ bool eval_load(const eval_options *options, eval_data *data) {
         cli_error("--mask-out: not for topk, which depends on the scores");
         return false;
     }
-    for (int which = 0; which < EVAL_EXTRA_COUNT; which++) {
-        if (!options->extra[which])
-            continue;
-        if (!load_extra(which, options->extra[which], data))
+    for (int which = 0; which < INPUT_COUNT; which++) {
+        if (options->inputs[which] &&
+            !cli_input_load(which, options->inputs[which], problem, &data->tensors, &data->inputs))
             return false;
-        problem->inputs |= bits[which];
     }
     if (options->alibi) {
         data->slopes = cli_alloc("the slopes", problem->heads, sizeof *data->slopes);
@@ -317,8 +178,7 @@ void eval_free(eval_data *data) {
     free(data->v);
     free(data->tensors.out);
     free(data->tensors.lse);
-    for (int which = 0; which < EVAL_EXTRA_COUNT; which++)
-        free(data->extra[which]);
+    cli_inputs_free(&data->inputs);
     free(data->slopes);
     free(data->weights);
     cli_pattern_free(&data->pattern);

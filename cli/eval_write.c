@@ -22,8 +22,8 @@ bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
             return false;
     }
 
-    const char *inputs[3 + EVAL_EXTRA_COUNT] = {options->q, options->k, options->v};
-    memcpy(inputs + 3, options->extra, sizeof options->extra);
+    const char *inputs[3 + INPUT_COUNT] = {options->q, options->k, options->v};
+    memcpy(inputs + 3, options->inputs, sizeof options->inputs);
     for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
         if (!files[i].path)
             continue;
@@ -144,12 +144,12 @@ static bool explain(const eval_options *options, const eval_data *data, const at
     else
         puts("softcap: none");
     printf("alibi: %s\n", options->alibi ? "yes" : "none");
-    for (int which = 0; which < EVAL_EXTRA_COUNT; which++) {
+    for (int which = 0; which < INPUT_COUNT; which++) {
         char key[32];
-        snprintf(key, sizeof key, "%s", eval_extra_names[which]);
+        snprintf(key, sizeof key, "%s", cli_input_names[which]);
         for (char *c = key; *c; c++)
             *c = *c == '-' ? '_' : *c;
-        explain_text(key, options->extra[which] ? options->extra[which] : "none");
+        explain_text(key, options->inputs[which] ? options->inputs[which] : "none");
     }
     printf("query_tile: %lld\nkey_tile: %lld\n", (long long)info->query_tile, (long long)info->key_tile);
     /* What was attended and visited: data (lengths, segments, masks) may have made it less than planned. */

@@ -1,0 +1,137 @@
+/* What an execution would visit and attend, found as the algorithms find it, without their arithmetic. */
+#include "attention/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct attn_look {
+    const attn_plan *plan;
+    attn_view view;
+    int64_t *scratch;
+    attn_run *runs;
+    attn_tile_kind *kinds;
+    uint64_t *bits; /* of one row */
+};
+
+attn_look *attn_look_open(const attn_plan *plan, const attn_tensors *tensors, int64_t batch, int64_t head) {
+    attn_look *look = calloc(1, sizeof *look);
+    if (!look)
+        return NULL;
+    const size_t keys = (size_t)plan->problem.keys;
+    look->plan = plan;
+    look->view = tensors ? attn_view_of(plan, tensors, batch, head) : attn_view_static(plan, head);
+    look->scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *look->scratch);
+    look->runs = malloc((size_t)attn_runs_limit(plan) * sizeof *look->runs);
+    look->kinds = malloc(((size_t)plan->key_tiles + 1) * sizeof *look->kinds);
+    look->bits = malloc((keys / 64 + 1) * sizeof *look->bits);
+    if (!look->scratch || !look->runs || !look->kinds || !look->bits) {
+        attn_look_close(look);
+        return NULL;
+    }
+    return look;
+}
+
+void attn_look_close(attn_look *look) {
+    if (!look)
+        return;
+    free(look->scratch);
+    free(look->runs);
+    free(look->kinds);
+    free(look->bits);
+    free(look);
+}
+
+static int64_t rows_of(const attn_look *look, int64_t query_tile) {
+    const int64_t first = query_tile * look->plan->query_tile;
+    return attn_min(look->plan->query_tile, look->plan->problem.queries - first);
+}
+
+static int64_t keys_of(const attn_look *look, int64_t tile) {
+    return attn_min((tile + 1) * look->plan->key_tile, look->view.keys) - tile * look->plan->key_tile;
+}
+
+static int64_t count_bits(const uint64_t *bits, int64_t count) {
+    int64_t set = 0;
+    for (int64_t word = 0; word < attn_ceil_div(count, 64); word++)
+        set += __builtin_popcountll(bits[word]);
+    return set;
+}
+
+/* Kind of a tile by its bits. */
+static attn_tile_kind tile_by_bits(attn_look *look, int64_t query_tile, int64_t tile) {
+    const int64_t first = query_tile * look->plan->query_tile, rows = rows_of(look, query_tile);
+    const int64_t count = keys_of(look, tile);
+    bool all = true, some = false;
+    for (int64_t i = first; i < first + rows; i++) {
+        if (attn_view_has_data(&look->view))
+            attn_row_bits_all(&look->view, i, tile * look->plan->key_tile, count, look->bits);
+        else
+            attn_row_bits_pattern(&look->view, i, tile * look->plan->key_tile, count, look->bits);
+        const int64_t set = count_bits(look->bits, count);
+        all &= set == count;
+        some |= set > 0;
+        if (some && !all)
+            return ATTN_TILE_PARTIAL;
+    }
+    return all ? ATTN_TILE_FULL : ATTN_TILE_ABSENT;
+}
+
+/* As flash does: the plan's runs, and what is partial or depends on data by its bits. */
+static void flash_tiles(attn_look *look, int64_t query_tile, attn_tile_kind *kinds) {
+    const attn_plan *plan = look->plan;
+    const bool has_data = attn_view_has_data(&look->view);
+    const int64_t end = attn_ceil_div(look->view.keys, plan->key_tile);
+    int64_t count;
+    const attn_run *runs =
+        attn_plan_tile_runs(plan, &look->view, query_tile, look->scratch, look->runs, &count);
+    for (int64_t k = 0; k < count; k++) {
+        for (int64_t tile = runs[k].first; tile < attn_min(runs[k].last, end); tile++)
+            kinds[tile] = has_data || runs[k].kind == ATTN_TILE_PARTIAL ? tile_by_bits(look, query_tile, tile)
+                                                                        : runs[k].kind;
+    }
+}
+
+void attn_look_tiles(attn_look *look, int64_t query_tile, attn_tile_kind *kinds) {
+    for (int64_t tile = 0; tile < look->plan->key_tiles; tile++)
+        kinds[tile] = ATTN_TILE_ABSENT;
+    if (look->plan->algorithm != ATTN_NAIVE) {
+        flash_tiles(look, query_tile, kinds);
+        return;
+    }
+    /* naive computes every pair and masks afterwards. */
+    const bool masked = look->plan->problem.pattern.terms || attn_view_has_data(&look->view);
+    for (int64_t tile = 0; tile < attn_ceil_div(look->view.keys, look->plan->key_tile); tile++)
+        kinds[tile] = masked ? ATTN_TILE_PARTIAL : ATTN_TILE_FULL;
+}
+
+void attn_look_row(attn_look *look, int64_t query, uint64_t *bits) {
+    attn_row_bits_all(&look->view, query, 0, look->plan->problem.keys, bits);
+}
+
+static int64_t count_useful(attn_look *look) {
+    const attn_problem *problem = &look->plan->problem;
+    if (!attn_view_has_data(&look->view))
+        return attn_count_pairs(&look->view, look->scratch);
+    int64_t useful = 0;
+    for (int64_t i = 0; i < problem->queries; i++) {
+        attn_look_row(look, i, look->bits);
+        const int64_t attended = count_bits(look->bits, problem->keys);
+        useful += problem->pattern.terms & ATTN_TOPK ? attn_min(problem->pattern.topk, attended) : attended;
+    }
+    return useful;
+}
+
+attn_counts attn_look_count(attn_look *look) {
+    attn_counts counts = {0};
+    for (int64_t t = 0; t < look->plan->query_tiles; t++) {
+        attn_look_tiles(look, t, look->kinds);
+        for (int64_t tile = 0; tile < look->plan->key_tiles; tile++) {
+            counts.tiles_full += look->kinds[tile] == ATTN_TILE_FULL;
+            counts.tiles_partial += look->kinds[tile] == ATTN_TILE_PARTIAL;
+            if (look->kinds[tile] != ATTN_TILE_ABSENT)
+                counts.pairs_executed += rows_of(look, t) * keys_of(look, tile);
+        }
+    }
+    counts.pairs_useful = count_useful(look);
+    return counts;
+}
