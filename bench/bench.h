@@ -21,6 +21,7 @@ enum {
     BENCH_MAX_LIST = 64,   /* values of an option that may be given several times */
     BENCH_MAX_SIZES = 256, /* lengths in --n */
     BENCH_MAX_ROWS = 20000,
+    BENCH_MAX_N = 1 << 24,
 };
 
 /* ---- Inputs (inputs.c) -------------------------------------------------- */
@@ -92,6 +93,7 @@ typedef struct bench_result {
     int sample_count;
     int64_t calls_per_sample, calls;
     double median_ns, min_ns, max_ns, cpu_ns;
+    double low_ns, high_ns; /* first and third quartile */
     double checksum;
     double peak_gflops; /* of the threads used, beside the row; 0 unknown */
     double ghz;         /* likewise; 0 unknown */
@@ -105,8 +107,9 @@ typedef struct bench_row {
     /* What was asked for. */
     bench_kind kind;
     attn_problem problem;
-    char pattern[128];
-    const char *isa; /* may be "auto" */
+    char pattern[160];
+    char block_digest[13]; /* of the pattern's block map; "" without one */
+    const char *isa;       /* may be "auto" */
     attn_algorithm algorithm;
     int threads;
     bench_data data;
@@ -129,6 +132,8 @@ typedef struct bench_row {
 typedef struct bench_rows {
     bench_row *row;
     int count, space;
+    uint8_t **block_map; /* that rows point to; owned */
+    int block_maps;
 } bench_rows;
 
 /* ---- Options (options.c) -------------------------------------------------- */

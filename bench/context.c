@@ -184,7 +184,9 @@ json_t *bench_context(const bench_session *session) {
     set_integer(context, "schema_version", BENCH_SCHEMA_VERSION);
     set_text(context, "attnscope_version", attn_version());
     set_text(context, "commit", BENCH_COMMIT);
-    set_text(context, "library_version", bench_runner_version());
+    /* The library says it from 1.8.4 on; before, the build knows. */
+    if (!json_object_get(context, "library_version"))
+        set_text(context, "library_version", bench_runner_version());
     set_text(context, "compiler", machine_compiler());
     set_text(context, "flags", machine_flags());
     set_text(context, "build_type", machine_build_type());

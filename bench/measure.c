@@ -282,6 +282,8 @@ static bool summarise(bench_result *r) {
     qsort(sorted, (size_t)r->sample_count, sizeof *sorted, compare_doubles);
     r->min_ns = sorted[0];
     r->max_ns = sorted[r->sample_count - 1];
+    r->low_ns = sorted[(r->sample_count - 1) / 4];
+    r->high_ns = sorted[r->sample_count - 1 - (r->sample_count - 1) / 4];
     r->median_ns = (sorted[(r->sample_count - 1) / 2] + sorted[r->sample_count / 2]) / 2;
     free(sorted);
     return true;

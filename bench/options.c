@@ -7,75 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_N = 1 << 24 };
-
-/* ---- Values ------------------------------------------------------------------ */
-
-static bool parse_range(const char *text, bench_numbers *sizes) {
-    char first[24];
-    const char *colon = strchr(text, ':');
-    if ((size_t)(colon - text) >= sizeof first)
-        return false;
-    snprintf(first, sizeof first, "%.*s", (int)(colon - text), text);
-    int64_t low, high;
-    if (!cli_parse_int(first, 1, MAX_N, &low) || !cli_parse_int(colon + 1, low, MAX_N, &high))
-        return false;
-    for (int64_t n = 1; n <= high; n *= 2) {
-        if (n >= low)
-            sizes->item[sizes->count++] = n;
-    }
-    return sizes->count > 0;
-}
-
-static bool parse_list(const char *text, bench_numbers *sizes) {
-    for (;;) {
-        const size_t length = strcspn(text, ",");
-        char item[24];
-        if (length >= sizeof item || sizes->count == BENCH_MAX_SIZES)
-            return false;
-        snprintf(item, sizeof item, "%.*s", (int)length, text);
-        if (!cli_parse_int(item, 1, MAX_N, &sizes->item[sizes->count++]))
-            return false;
-        if (!text[length])
-            return true;
-        text += length + 1;
-    }
-}
-
-bool bench_parse_sizes(const char *option, const char *text, bench_numbers *sizes) {
-    bench_numbers parsed = {.count = 0};
-    if (!(strchr(text, ':') ? parse_range(text, &parsed) : parse_list(text, &parsed))) {
-        cli_error("--%s '%s': expected a list A,B,C of lengths from 1 to %d, or A:B for the powers of two "
-                  "from A to B",
-                  option, text, MAX_N);
-        return false;
-    }
-    *sizes = parsed;
-    return true;
-}
-
-bool bench_parse_time(const char *option, const char *text, double *seconds, int64_t *calls) {
-    char number[32];
-    const size_t length = strlen(text);
-    const char last = length > 0 ? text[length - 1] : 0;
-    const bool suffix = last == 's' || (last == 'x' && calls);
-    double value = 0;
-    int64_t count;
-    const bool fits = length - suffix < sizeof number;
-    if (fits)
-        snprintf(number, sizeof number, "%.*s", (int)(length - suffix), text);
-    if (fits && last == 'x' && calls && cli_parse_int(number, 1, 1000000000, &count)) {
-        *calls = count;
-        return true;
-    }
-    if (fits && last != 'x' && cli_parse_float(number, &value) && value >= 0 && value <= 1e6) {
-        *seconds = value;
-        return true;
-    }
-    cli_error("--%s '%s': expected seconds from 0 to 1000000%s", option, text,
-              calls ? ", as in 0.1 or 0.1s, or a number of calls, as in 100x" : "");
-    return false;
-}
+/* ---- Values ---- */
 
 static int add_item(bench_list *list, const char *option, const char *text) {
     if (list->count == BENCH_MAX_LIST)
@@ -115,7 +47,8 @@ static int add_threads(const machine *m, bench_config *config, const char *text)
 static int add_pattern(bench_config *config, const char *text) {
     attn_pattern pattern;
     attn_error error;
-    if (attn_pattern_parse(text, &pattern, &error) != ATTN_OK)
+    /* A block map is checked against the shapes of each row. */
+    if (!strstr(text, "blocks=") && attn_pattern_parse(text, &pattern, &error) != ATTN_OK)
         return cli_error("--pattern '%s': %s", text, error.text);
     return add_item(&config->patterns, "pattern", text);
 }
@@ -302,7 +235,7 @@ static int one_option(int option, const machine *m, bench_config *config) {
         fine = cli_int_option("batch", optarg, 1, 65536, &config->batch);
         break;
     case O_QUERIES:
-        fine = cli_int_option("queries", optarg, 1, MAX_N, &config->queries);
+        fine = cli_int_option("queries", optarg, 1, BENCH_MAX_N, &config->queries);
         break;
     case O_SOFTCAP:
         fine = cli_float_option("softcap", optarg, &config->softcap);
@@ -388,7 +321,7 @@ static void set_defaults(bench_config *config) {
                        !config->kernels.count && !config->stages;
     const bool whole = config->standard && !config->sizes_given;
     if (!config->sizes_given)
-        parse_range("128:8192", &config->sizes);
+        bench_parse_sizes("n", "128:8192", &config->sizes);
     if (config->max_call_s < 0)
         config->max_call_s = config->standard || !config->sizes_given ? 2 : 0;
     if (config->budget_s < 0)
@@ -400,7 +333,7 @@ static void set_defaults(bench_config *config) {
 int bench_options(int argc, char **argv, const machine *m, bench_config *config) {
     *config = (bench_config){.seed = 1,
                              .repetitions = 1,
-                             .min_time_s = 0.15,
+                             .min_time_s = 0.25,
                              .warm_up_s = 0.02,
                              .budget_s = -1,
                              .max_call_s = -1,

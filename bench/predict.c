@@ -35,6 +35,8 @@ static void shrink(bench_row *row) {
     p->batch = p->heads = p->kv_heads = 1;
     p->queries = smaller(p->queries, SMALL_QUERIES);
     p->keys = smaller(p->keys, SMALL_KEYS);
+    /* A block map fits no other shape. */
+    p->pattern.terms &= ~(uint32_t)ATTN_BLOCKS;
     if (row->kind == BENCH_STAGE)
         row->stage = ATTN_STAGE_PV; /* runs all before it */
 }

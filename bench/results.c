@@ -79,6 +79,8 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     if (r->ghz > 0)
         bench_set_real(object, "effective_ghz", r->ghz);
     bench_set_real(object, "min_ns", rounded(r->min_ns));
+    bench_set_real(object, "p25_ns", rounded(r->low_ns));
+    bench_set_real(object, "p75_ns", rounded(r->high_ns));
     bench_set_real(object, "max_ns", rounded(r->max_ns));
     bench_set_real(object, "checksum", r->checksum);
     set_count(object, "sample_count", r->sample_count);

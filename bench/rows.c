@@ -1,5 +1,6 @@
 /* From options to rows: every combination that is asked for, its stable id, and what its plan counts. */
 #include "bench/bench.h"
+#include "bench/sha256.h"
 #include "cli/cli.h"
 
 #include <math.h>
@@ -10,13 +11,13 @@
 
 /* ---- Ids ------------------------------------------------------------------ */
 
-typedef struct text {
+typedef struct id_text {
     char *at;
     size_t size, used;
-} text;
+} id_text;
 
-static void append(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(text *t, const char *format, ...) {
+static void append(id_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(id_text *t, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     const size_t left = t->used < t->size ? t->size - t->used : 0;
@@ -25,7 +26,7 @@ static void append(text *t, const char *format, ...) {
     t->used += length > 0 ? (size_t)length : 0;
 }
 
-static void append_kernel(text *t, const bench_row *row) {
+static void append_kernel(id_text *t, const bench_row *row) {
     const char *shape = row->kernel->shape;
     append(t, "kernel/%s/%s/%s/n%lld", row->kernel->name, row->isa, attn_dtype_name(row->problem.dtype),
            (long long)row->n);
@@ -35,7 +36,7 @@ static void append_kernel(text *t, const bench_row *row) {
         append(t, "/dv%lld", (long long)row->problem.value_dim);
 }
 
-static void append_attention(text *t, const bench_row *row) {
+static void append_attention(id_text *t, const bench_row *row) {
     const attn_problem *p = &row->problem;
     append(t, "attention/%s/%s/%s/%s/b%lld/h%lld/kv%lld/d%lld/nq%lld/nk%lld/t%d", row->pattern,
            attn_algorithm_name(row->algorithm), row->isa, attn_dtype_name(p->dtype), (long long)p->batch,
@@ -56,7 +57,7 @@ static void append_attention(text *t, const bench_row *row) {
 }
 
 bool bench_row_id(bench_row *row) {
-    text t = {row->id, sizeof row->id, 0};
+    id_text t = {row->id, sizeof row->id, 0};
     if (row->kind == BENCH_KERNEL)
         append_kernel(&t, row);
     else
@@ -66,10 +67,22 @@ bool bench_row_id(bench_row *row) {
 
 /* ---- The list ---------------------------------------------------------------- */
 
+/* Canonical text, in which a block map is known by its digest. */
+static void format_pattern(bench_row *row) {
+    char text[sizeof row->pattern];
+    attn_pattern_format(&row->problem.pattern, text, sizeof text);
+    const char *map = strstr(text, "blocks=map");
+    if (map)
+        snprintf(row->pattern, sizeof row->pattern, "%.*s%s%s", (int)(map + 7 - text), text,
+                 row->block_digest, map + 10);
+    else
+        memcpy(row->pattern, text, sizeof text);
+}
+
 int bench_row_add(bench_rows *rows, const bench_row *row) {
     bench_row added = *row;
     if (added.kind != BENCH_KERNEL)
-        attn_pattern_format(&added.problem.pattern, added.pattern, sizeof added.pattern);
+        format_pattern(&added);
     if (!bench_row_id(&added))
         return cli_error("the id of a row would pass %d bytes: %s...", BENCH_ID_BYTES - 1, added.id);
     for (int i = 0; i < rows->count; i++) {
@@ -101,6 +114,9 @@ void bench_rows_free(bench_rows *rows) {
     for (int i = 0; i < rows->count; i++)
         free(rows->row[i].result.samples_ns);
     free(rows->row);
+    for (int i = 0; i < rows->block_maps; i++)
+        free(rows->block_map[i]);
+    free(rows->block_map);
     *rows = (bench_rows){0};
 }
 
@@ -183,12 +199,54 @@ static bench_row first_row(const bench_config *config, int64_t n) {
     return row;
 }
 
-/* Patterns were parsed with the options; here they cannot fail. */
-static int set_pattern(bench_row *row, const char *pattern) {
-    attn_error error;
-    if (attn_pattern_parse(pattern, &row->problem.pattern, &error) != ATTN_OK)
-        return cli_error("--pattern '%s': %s", pattern, error.text);
-    return 0;
+/* First 12 digits of the digest of a block map's file, as sha256sum prints it. */
+static bool file_digest(const char *path, char digest[13]) {
+    FILE *file = fopen(path, "rb");
+    char *data = NULL, hex[65];
+    size_t used = 0, space = 0;
+    while (file && !ferror(file) && !feof(file)) {
+        if (used == space) {
+            space = 2 * space + 65536;
+            char *grown = realloc(data, space);
+            if (!grown)
+                break;
+            data = grown;
+        }
+        used += fread(data + used, 1, space - used, file);
+    }
+    const bool whole = file && feof(file) && !ferror(file);
+    if (whole) {
+        sha256_hex(data, used, hex);
+        snprintf(digest, 13, "%.12s", hex);
+    }
+    if (file)
+        fclose(file);
+    free(data);
+    return whole;
+}
+
+/* Parses a pattern for the row's shapes; `rows` keeps the block map, if there is one. */
+static int set_pattern(bench_rows *rows, bench_row *row, const char *text) {
+    cli_pattern parsed;
+    attn_problem *p = &row->problem;
+    if (!cli_pattern_parse(text, p->heads, p->queries, p->keys, &parsed))
+        return CLI_USAGE;
+    int status = 0;
+    if (parsed.block_file && !file_digest(parsed.block_file, row->block_digest))
+        status = cli_error("cannot read %s", parsed.block_file);
+    p->pattern = parsed.pattern;
+    if (parsed.block_map) {
+        uint8_t **grown = realloc(rows->block_map, (size_t)(rows->block_maps + 1) * sizeof *grown);
+        if (grown) {
+            rows->block_map = grown;
+            rows->block_map[rows->block_maps++] = parsed.block_map;
+            parsed.block_map = NULL;
+        } else {
+            status = cli_error("not enough memory for block maps");
+        }
+    }
+    cli_pattern_free(&parsed);
+    return status;
 }
 
 /* The standard series: what a first look at a CPU should show. */
@@ -215,7 +273,7 @@ static int standard_rows(const bench_config *config, bench_rows *rows) {
         levels.algorithms = (bench_numbers){{standard[s].algorithm}, 1};
         for (int i = 0; i < config->sizes.count; i++) {
             bench_row row = first_row(config, config->sizes.item[i]);
-            int status = set_pattern(&row, standard[s].pattern);
+            int status = set_pattern(rows, &row, standard[s].pattern);
             if (status != 0 || (status = bench_expand_row(&levels, &row, rows)) != 0)
                 return status;
         }
@@ -228,7 +286,7 @@ static int standard_rows(const bench_config *config, bench_rows *rows) {
     stages.isas = (bench_list){{levels.isas.item[levels.isas.count - 1]}, 1};
     for (int i = 0; i < config->sizes.count; i++) {
         bench_row row = first_row(config, config->sizes.item[i]);
-        int status = set_pattern(&row, "causal");
+        int status = set_pattern(rows, &row, "causal");
         if (status == 0 && row.n >= 256)
             status = bench_expand_row(&stages, &row, rows);
         if (status != 0)
@@ -274,7 +332,7 @@ int bench_rows_make(const bench_config *config, bench_rows *rows) {
     for (int p = 0; attention && p < list_count(&config->patterns) && status == 0; p++) {
         for (int i = 0; i < config->sizes.count && status == 0; i++) {
             bench_row row = first_row(config, config->sizes.item[i]);
-            status = set_pattern(&row, list_item(&config->patterns, p, "dense"));
+            status = set_pattern(rows, &row, list_item(&config->patterns, p, "dense"));
             if (status == 0)
                 status = bench_expand_row(config, &row, rows);
         }

@@ -53,8 +53,9 @@ static void table_row(const bench_row *row) {
         snprintf(gflops, sizeof gflops, "%.1f", row->flops_useful / r->median_ns);
         snprintf(peak, sizeof peak, "%.1f", bench_pct_peak(row));
     }
-    const double spread = 50 * (r->max_ns - r->min_ns) / r->median_ns;
-    printf("%10s %5.0f%% %4d %8s %6s %5.2f  %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
+    /* Half the middle half: what an outlier does not move. */
+    const double spread = 50 * (r->high_ns - r->low_ns) / r->median_ns;
+    printf("%10s %5.1f%% %4d %8s %6s %5.2f  %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
            spread, r->sample_count, gflops, peak, r->ghz, row->info.isa,
            row->kind == BENCH_KERNEL ? "-" : attn_algorithm_name(row->info.algorithm), row->id);
 }
