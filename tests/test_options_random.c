@@ -1,0 +1,282 @@
+/* Combinations of options, drawn at random: each is right against the reference, with every algorithm that
+ * computes it. What each combination is depends on the run's seed and its number alone. */
+#include "tests/support.h"
+
+#include "tests/edges.h"
+#include "tests/patterns.h"
+#include "tests/topk.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#    define SANITIZED 1
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#        define SANITIZED 1
+#    endif
+#endif
+#ifndef SANITIZED
+#    define SANITIZED 0
+#endif
+
+/* Combinations of a run, over all levels: ATTNSCOPE_TEST_COMBINATIONS, or 10,000, or 500 where code is slow.
+ */
+static int combinations(void) {
+    const char *text = getenv("ATTNSCOPE_TEST_COMBINATIONS");
+    if (text == NULL || *text == '\0')
+        return test_quick() || SANITIZED ? 500 : 10000;
+    char *end;
+    const long number = strtol(text, &end, 10);
+    if (*end != '\0' || number < 1 || number > 100000000)
+        test_fail("ATTNSCOPE_TEST_COMBINATIONS is '%s', must be 1 to 100000000", text);
+    return (int)number;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------------------
+ */
+
+/* A combination: the case, and what a case_spec does not hold. */
+typedef struct combination {
+    case_spec spec;
+    bool zero_scale;
+    int threads;
+} combination;
+
+static int64_t pick(test_rng *rng, const int64_t *list, size_t count) {
+    return list[test_between(rng, 0, (int64_t)count - 1)];
+}
+#define PICK(rng, ...)                                                                                       \
+    pick(rng, (const int64_t[]){__VA_ARGS__}, sizeof(const int64_t[]){__VA_ARGS__} / sizeof(int64_t))
+
+static bool chance(test_rng *rng, int one_in) {
+    return test_between(rng, 1, one_in) == 1;
+}
+
+/* Lengths: short ones, neighbours of tiles, few queries against many keys, empty. */
+static void draw_lengths(test_rng *rng, const attn_kernels *kernels, case_spec *s) {
+    const int64_t tile = kernels->query_tile, block = kernels->key_block;
+    switch (test_between(rng, 0, 11)) {
+    case 0: /* split keys */
+        s->queries = test_between(rng, 1, 8);
+        s->keys = PICK(rng, 2049, 2112, 2500, 4096, 4097, 4200);
+        break;
+    case 1:
+    case 2:
+        s->queries = PICK(rng, tile - 1, tile, tile + 1, 2 * tile + 1);
+        s->keys = PICK(rng, 63, 64, 65, 127, 128, 129, 191);
+        break;
+    case 3:
+        s->queries = test_between(rng, 1, 9);
+        s->keys = PICK(rng, block - 1, block, block + 1, block + 65);
+        break;
+    case 4: /* wide, tall */
+        s->queries = test_between(rng, 0, 1) ? test_between(rng, 1, 10) : test_between(rng, 60, 200);
+        s->keys = s->queries < 60 ? test_between(rng, 60, 300) : test_between(rng, 1, 10);
+        break;
+    case 5: /* empty, or nearly */
+        s->queries = test_between(rng, 0, 2);
+        s->keys = test_between(rng, 0, 2);
+        break;
+    case 6:
+        s->queries = s->keys = test_between(rng, 60, 140);
+        break;
+    default:
+        s->queries = test_between(rng, 1, 40);
+        s->keys = chance(rng, 3) ? s->queries : test_between(rng, 1, 80);
+    }
+}
+
+static void draw_heads(test_rng *rng, case_spec *s) {
+    static const int64_t heads[][2] = {{1, 1}, {1, 1}, {2, 2}, {2, 1}, {3, 3},
+                                       {4, 2}, {6, 2}, {6, 1}, {6, 3}};
+    const int64_t *pair = heads[test_between(rng, 0, COUNT_OF(heads) - 1)];
+    s->batch = chance(rng, 60) ? 0 : test_between(rng, 1, 3);
+    s->heads = pair[0];
+    s->kv_heads = pair[1];
+    s->head_dim = chance(rng, 40)
+                      ? PICK(rng, 256, 576)
+                      : PICK(rng, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 80, 96, 112);
+    s->value_dim = chance(rng, 2)    ? s->head_dim
+                   : chance(rng, 20) ? 0
+                                     : PICK(rng, 1, 2, 3, 5, 8, 13, 16, 17, 31, 32, 33, 40, 64, 80, 130);
+}
+
+/* Multiply-adds and pairs that the reference takes, about. */
+static int64_t cost(const case_spec *s) {
+    return s->batch * s->heads * s->queries * s->keys * (s->head_dim + 4 * s->value_dim + 20);
+}
+
+static combination draw(test_rng *rng, const attn_kernels *kernels) {
+    combination c = {.threads = chance(rng, 3) ? (int)test_between(rng, 2, 4) : 1};
+    case_spec *s = &c.spec;
+    draw_lengths(rng, kernels, s);
+    do /* a case of the usual size takes a few milliseconds */
+        draw_heads(rng, s);
+    while (cost(s) > 3000000);
+    s->dtype = (attn_dtype)test_between(rng, ATTN_F32, ATTN_BF16);
+    if (!chance(rng, 5))
+        s->pattern = pattern_random(rng, s->keys, s->heads);
+    if (s->keys > 300) /* the reference ranks every score with every other */
+        s->pattern.terms &= ~(uint32_t)ATTN_TOPK;
+    s->inputs = chance(rng, 20) ? 127 : (uint32_t)(test_random(rng) & test_random(rng) & 127);
+    if (chance(rng, 4))
+        s->softcap = (float)PICK(rng, 1, 3, 30) / 2;
+    switch (test_between(rng, 0, 6)) {
+    case 0:
+        c.zero_scale = true;
+        break;
+    case 1:
+        s->scale = -(float)(1 / sqrt((double)s->head_dim));
+        break;
+    case 2:
+        s->scale = (float)(2.5 / sqrt((double)s->head_dim));
+    }
+    s->kind = chance(rng, 2) ? DATA_NORMAL : (data_kind)test_between(rng, 0, DATA_KINDS - 1);
+    if (s->dtype == ATTN_F16 && (s->kind == DATA_HUGE || s->kind == DATA_TINY)) /* beyond its range */
+        s->kind = DATA_UNIFORM;
+    s->place = (guard_place)test_between(rng, 0, GUARD_PLACES - 1);
+    s->layout = (case_layout)test_between(rng, 0, LAYOUT_COUNT - 1);
+    return c;
+}
+
+/* ---- which pairs of options have met
+ * ------------------------------------------------------------------------ */
+
+enum { FEATURES = 26 };
+
+static const char *const feature_names[FEATURES] = {
+    "causal", "causal-top-left", "prefix",  "chunk",   "window",    "sink",     "global",  "stride",
+    "random", "blocks",          "topk",    "kv_lens", "q_offsets", "segments", "mask",    "bias",
+    "alibi",  "sink_logits",     "softcap", "scale",   "half",      "grouped",  "Dv != D", "layout",
+    "split",  "threads"};
+
+/* The options of a combination, one bit each. */
+static uint32_t features(const combination *c) {
+    const case_spec *s = &c->spec;
+    const bool more[] = {s->softcap > 0,
+                         s->scale != 0 || c->zero_scale,
+                         s->dtype != ATTN_F32,
+                         s->kv_heads < s->heads,
+                         s->value_dim != s->head_dim,
+                         s->layout != LAYOUT_PLAIN,
+                         s->queries <= 8 && s->keys > 2048,
+                         c->threads > 1};
+    uint32_t bits = s->pattern.terms | s->inputs << 11;
+    for (size_t k = 0; k < COUNT_OF(more); k++)
+        bits |= (uint32_t)more[k] << (18 + k);
+    return bits;
+}
+
+/* What the runs of a level add up to. */
+typedef struct tally {
+    double used;
+    int64_t topk_rows, relaxed;
+    int met[FEATURES][FEATURES];
+} tally;
+
+/* Fails if a run that is long enough left pairs out that can be drawn. */
+static void expect_pairs(const tally *all, int drawn) {
+    int pairs = 0, missing = 0, fewest = drawn;
+    for (int a = 0; a < FEATURES; a++)
+        for (int b = 0; b < a; b++) {
+            const bool never = a == 24 && b == 10; /* topk on split keys */
+            pairs += !never;
+            missing += !never && all->met[a][b] == 0;
+            if (!never && all->met[a][b] < fewest)
+                fewest = all->met[a][b];
+            if (!never && all->met[a][b] == 0 && drawn >= 3000)
+                test_note("%s and %s never met", feature_names[b], feature_names[a]);
+        }
+    test_note("%d of %d pairs of options met, each at least %d times", pairs - missing, pairs, fewest);
+    assert_true(drawn < 1000 || missing * 20 <= pairs);
+}
+
+/* ---- checking
+ * ----------------------------------------------------------------------------------------------- */
+
+/* Attended pairs, looked at one by one; with topk at most K a row. */
+static int64_t attended_pairs(const attention_case *c) {
+    const case_spec *s = &c->spec;
+    const bool topk = s->pattern.terms & ATTN_TOPK;
+    int64_t total = 0;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t h = 0; h < s->heads; h++)
+            for (int64_t i = 0; i < s->queries; i++) {
+                int64_t row = 0;
+                for (int64_t j = 0; j < s->keys; j++)
+                    row += ref_attended(&c->problem, &c->tensors, b, h, i, j);
+                total += topk && row > s->pattern.topk ? s->pattern.topk : row;
+            }
+    return total;
+}
+
+static void check(const combination *drawn, const char *isa, bool count, tally *all) {
+    const case_spec *s = &drawn->spec;
+    attention_case *c = case_new(s);
+    if (drawn->zero_scale)
+        c->problem.scale = 0;
+    case_expect(c);
+    for (int64_t n = 0; n < s->batch * s->heads * s->queries * s->value_dim; n++)
+        assert_true(isfinite(c->expected[n])); /* a NaN that both sides share would pass (cubecl#1070) */
+    const bool topk = s->pattern.terms & ATTN_TOPK;
+    if (topk) {
+        all->topk_rows += s->batch * s->heads * s->queries;
+        all->relaxed += topk_relax(c);
+    }
+    for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+        if (topk && edge_algorithms[a] == ATTN_FLASH)
+            continue; /* refused by name: see test_options.c */
+        attn_counts counts = {0};
+        c->tensors.counts = &counts;
+        case_execute(c, isa, edge_algorithms[a], drawn->threads);
+        all->used = fmax(all->used, case_compare(c, isa, edge_algorithms[a]));
+        if (count && counts.pairs_useful != attended_pairs(c))
+            test_fail("%s %s: counted %lld pairs of %lld", attn_algorithm_name(edge_algorithms[a]),
+                      case_describe(s), (long long)counts.pairs_useful, (long long)attended_pairs(c));
+        if (counts.pairs_useful > counts.pairs_executed)
+            test_fail("%s: executed fewer pairs than are attended", case_describe(s));
+    }
+    case_free(c);
+}
+
+/* Levels that this machine runs, of those up to the given one. */
+static int runnable_levels(const char *up_to, int *index) {
+    int count = 0;
+    for (int k = 0; k < attn_isa_count(); k++) {
+        if (strcmp(attn_isa_name(k), up_to) == 0)
+            *index = count;
+        count += attn_isa_check(attn_isa_name(k), NULL) == ATTN_OK;
+    }
+    return count;
+}
+
+/* Guards: any combination of options is right: shapes, patterns, inputs, storage, layouts, threads, data.
+ * Each level takes its share of the numbers; every one reads and writes between unmapped pages. */
+static void random_combinations(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    int first = 0;
+    const int step = runnable_levels(kernels->name, &first);
+    int drawn = 0;
+    tally *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    for (int number = first; number < combinations(); number += step) {
+        test_rng rng = test_rng_start("combinations", (uint64_t)number);
+        const combination c = draw(&rng, kernels);
+        const uint32_t bits = features(&c);
+        for (int a = 0; a < FEATURES; a++)
+            for (int b = 0; b < a; b++)
+                all->met[a][b] += (bits >> a & 1) && (bits >> b & 1);
+        check(&c, kernels->name, number % 8 == 0, all);
+        drawn++;
+    }
+    test_note("%s: %d combinations, used %.3f of the tolerance; of %lld rows with topk %lld were too close "
+              "to judge",
+              kernels->name, drawn, all->used, (long long)all->topk_rows, (long long)all->relaxed);
+    expect_pairs(all, drawn);
+    assert_true(drawn < 300 || all->relaxed * 2 < all->topk_rows);
+    free(all);
+}
+
+int main(void) {
+    test_list list = {0};
+    test_add_levels(&list, "combinations", random_combinations);
+    return test_run_list("options_random", &list);
+}
