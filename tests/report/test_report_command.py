@@ -120,10 +120,10 @@ def test_failed_rows_are_warned_of(run, tmp_path):
 
 
 # Guards output that cannot be made: a file where the directory should be.
-def test_directory_cannot_be_made(run, sweep_file, tmp_path):
+def test_directory_cannot_be_made(run, small_file, tmp_path):
     (tmp_path / "file").write_text("mine")
-    one_line_error(run(sweep_file, "--out", tmp_path / "file"), "cannot write", "file")
-    one_line_error(run(sweep_file, "--out", tmp_path / "file" / "below"), "cannot write", "file")
+    one_line_error(run(small_file, "--out", tmp_path / "file"), "cannot write", "file")
+    one_line_error(run(small_file, "--out", tmp_path / "file" / "below"), "cannot write", "file")
     assert (tmp_path / "file").read_text() == "mine"
 
 
