@@ -94,6 +94,8 @@ typedef struct bench_result {
     int64_t calls_per_sample, calls;
     double median_ns, min_ns, max_ns, cpu_ns;
     double low_ns, high_ns; /* first and third quartile */
+    double wall_ns;         /* of all samples, with what ran between them */
+    double cpu_share;       /* CPU time over wall time of the threads used, 1 when nothing disturbed them */
     double checksum;
     double peak_gflops; /* of the threads used, beside the row; 0 unknown */
     double ghz;         /* likewise; 0 unknown */

@@ -184,7 +184,8 @@ static double warm_up(bench_session *session) {
     return call;
 }
 
-static void choose_samples(bench_session *session, double call) {
+/* `repeated`: calls in a sample of the row's earlier repetitions, which later ones keep; 0 for none. */
+static void choose_samples(bench_session *session, double call, int64_t repeated) {
     const bench_config *config = session->config;
     const double slower = pace(session);
     double time = config->min_time_s * 1e9 * slower;
@@ -204,6 +205,8 @@ static void choose_samples(bench_session *session, double call) {
     /* Not more samples than a file should hold: longer ones instead. */
     session->sample_calls =
         (int64_t)fmax((double)session->sample_calls, ceil(time / call / BENCH_MAX_SAMPLES));
+    if (repeated > 0)
+        session->sample_calls = repeated;
     session->sample_count = (int64_t)fmax((double)least, round(time / call / (double)session->sample_calls));
 }
 
@@ -239,7 +242,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     }
     bench_pool_start(session->pool, row->threads);
     take_peak(session, peak_ms);
-    choose_samples(session, warm_up(session));
+    choose_samples(session, warm_up(session), row->result.calls_per_sample);
     if (!make_space(session, &row->result)) {
         snprintf(row->error, sizeof row->error, "not enough memory for the samples");
         finish(session, row);
@@ -258,7 +261,7 @@ static double cpu_now_ns(void) {
 
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
-    const double cpu = cpu_now_ns();
+    const double cpu = cpu_now_ns(), wall = (double)machine_now_ns();
     int64_t taken = 0;
     for (; taken < session->sample_count && !bench_interrupted; taken++) {
         const double elapsed = (double)bench_instance_run(&session->instance, session->sample_calls);
@@ -267,6 +270,7 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
     }
     r->calls += taken * session->sample_calls;
     r->cpu_ns += cpu_now_ns() - cpu;
+    r->wall_ns += (double)machine_now_ns() - wall;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -313,6 +317,8 @@ static void judge(bench_session *session, bench_row *row) {
                  bench_pct_peak(row), r->peak_gflops);
     r->ghz = session->ghz;
     r->threads_used = session->instance.threads;
+    /* Below a millisecond the two clocks' steps would decide. */
+    r->cpu_share = r->wall_ns < 1e6 ? 1 : fmin(1, r->cpu_ns / (r->wall_ns * r->threads_used));
     r->measured = !*row->error;
 }
 

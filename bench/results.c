@@ -82,6 +82,7 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     bench_set_real(object, "p25_ns", rounded(r->low_ns));
     bench_set_real(object, "p75_ns", rounded(r->high_ns));
     bench_set_real(object, "max_ns", rounded(r->max_ns));
+    bench_set_real(object, "cpu_share", r->cpu_share);
     bench_set_real(object, "checksum", r->checksum);
     set_count(object, "sample_count", r->sample_count);
     set_count(object, "calls_per_sample", (double)r->calls_per_sample);
@@ -110,10 +111,13 @@ static json_t *make_row(const bench_session *session, const bench_row *row, int 
     }
     set_count(object, "iterations", (double)r->calls);
     bench_set_real(object, "real_time", r->measured ? rounded(r->median_ns) : 0);
-    bench_set_real(object, "cpu_time", r->measured ? rounded(r->cpu_ns / (double)r->calls) : 0);
+    /* A stage's calls run the stages before it too, which are not its time. */
+    const double cpu = row->kind == BENCH_STAGE ? r->median_ns * r->cpu_share : r->cpu_ns / (double)r->calls;
+    bench_set_real(object, "cpu_time", r->measured ? rounded(cpu) : 0);
     set_text(object, "time_unit", "ns");
     add_problem(row, object);
-    add_counts(row, object);
+    if (row->info.isa) /* else the library refused it, and there is no plan to count with */
+        add_counts(row, object);
     if (r->measured)
         add_measured(session, row, object);
     return object;

@@ -12,7 +12,6 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <unistd.h>
 
 #include "bench_info.h"
 
@@ -29,7 +28,8 @@ class QuietReporter : public benchmark::BenchmarkReporter {
 };
 
 /* What the library itself would write as its context, whatever its version. */
-json_t *library_context(const benchmark::BenchmarkReporter::Context &context) {
+json_t *library_context() {
+    const benchmark::BenchmarkReporter::Context context;
     std::ostringstream text;
     benchmark::JSONReporter json;
     json.SetOutputStream(&text);
@@ -42,27 +42,6 @@ json_t *library_context(const benchmark::BenchmarkReporter::Context &context) {
     json_decref(whole);
     return found;
 }
-
-/* Passes everything on, and catches the context. */
-class Display : public benchmark::BenchmarkReporter {
-  public:
-    Display(bench_session *session, benchmark::BenchmarkReporter *shown) : session_(session), shown_(shown) {
-    }
-    bool ReportContext(const Context &context) override {
-        session_->library_context = library_context(context);
-        return shown_->ReportContext(context);
-    }
-    void ReportRuns(const std::vector<Run> &runs) override {
-        shown_->ReportRuns(runs);
-    }
-    void Finalize() override {
-        shown_->Finalize();
-    }
-
-  private:
-    bench_session *session_;
-    benchmark::BenchmarkReporter *shown_;
-};
 
 void run_row(benchmark::State &state, bench_session *session, bench_row *row) {
     const int64_t calls = *row->error ? 0 : bench_measure_begin(session, row);
@@ -110,18 +89,17 @@ void bench_runner_run(bench_session *session) {
         bench_row *row = session->order[i];
         /* The library runs them as registered; names are ids, its suffixes are not in our file. */
         const std::string name = std::string(row->id) + (row == &session->again ? "/again" : "");
-        benchmark::RegisterBenchmark(name.c_str(), run_row, session, row)
-            ->UseManualTime()
-            ->Iterations(1)
-            ->Unit(benchmark::kMicrosecond);
+        benchmark::RegisterBenchmark(name.c_str(), run_row, session, row)->UseManualTime()->Iterations(1);
     }
+    session->library_context = library_context();
+    if (session->order_count == 0)
+        return;
     QuietReporter quiet;
     std::unique_ptr<benchmark::BenchmarkReporter> chosen;
     if (!session->config->own_table)
         chosen.reset(benchmark::CreateDefaultDisplayReporter());
-    Display display(session, chosen ? chosen.get() : &quiet);
     /* The filter has been applied to the ids. */
-    benchmark::RunSpecifiedBenchmarks(&display, nullptr, "all");
+    benchmark::RunSpecifiedBenchmarks(chosen ? chosen.get() : &quiet, nullptr, "all");
 }
 
 const char *bench_runner_version(void) {

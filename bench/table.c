@@ -94,6 +94,16 @@ void bench_warnings(const bench_session *session) {
         if (*rows->row[i].error)
             fprintf(stderr, "attnscope bench: no result for %s: %s\n", rows->row[i].id, rows->row[i].error);
     }
+    int disturbed = 0, measured = 0;
+    for (int i = 0; i < rows->count; i++) {
+        measured += rows->row[i].result.measured;
+        disturbed += rows->row[i].result.measured && rows->row[i].result.cpu_share < BENCH_UNDISTURBED;
+    }
+    if (disturbed > 0)
+        fprintf(
+            stderr,
+            "attnscope bench: %d of %d rows had less than %.0f %% of their CPU: other work ran beside them\n",
+            disturbed, measured, 100 * BENCH_UNDISTURBED);
     if (bench_drift(session, &drift) && fabs(drift) > BENCH_DRIFT)
         fprintf(stderr,
                 "attnscope bench: the machine drifted: the first row took %+.1f %% when repeated at the end "
