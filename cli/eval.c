@@ -178,7 +178,8 @@ static bool take_option(int option, eval_options *o) {
 
 /* Loads, plans, executes, writes. */
 static int evaluate(const eval_options *options, eval_data *data, eval_outputs *outputs) {
-    if (!eval_prepare(options, outputs) || !eval_load(options, data))
+    if (!eval_prepare(options, outputs) || !eval_load(options, data) ||
+        !eval_spares(outputs, data->pattern.block_file))
         return CLI_USAGE;
 
     attn_plan *plan;

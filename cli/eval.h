@@ -58,6 +58,8 @@ typedef struct eval_outputs {
 /* Resolves the output paths and refuses those that cannot be written, or that name an input or each
  * other. */
 bool eval_prepare(const eval_options *options, eval_outputs *outputs);
+/* Refuses an output that would replace `input` (NULL: none), which is known only once a pattern is parsed. */
+bool eval_spares(const eval_outputs *outputs, const char *input);
 /* Writes the temporary files; with --explain prints the plan's `info`, what was visited, and the options;
  * then puts all files in their places. On failure none is left. */
 bool eval_write(const eval_options *options, const eval_data *data, const attn_info *info,

@@ -7,6 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool eval_spares(const eval_outputs *outputs, const char *input) {
+    for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
+        if (!cli_output_spares(&outputs->files[i], input))
+            return false;
+    }
+    return true;
+}
+
 bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
     const struct {
         const char *option, *path;
@@ -22,25 +30,19 @@ bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
             return false;
     }
 
-    const char *inputs[3 + INPUT_COUNT] = {options->q, options->k, options->v};
-    memcpy(inputs + 3, options->inputs, sizeof options->inputs);
     for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
-        if (!files[i].path)
-            continue;
         for (int other = 0; other < i; other++) {
-            if (files[other].path && strcmp(files[i].target, files[other].target) == 0) {
+            if (files[i].path && files[other].path && strcmp(files[i].target, files[other].target) == 0) {
                 cli_error("%s: named for two outputs", files[i].path);
                 return false;
             }
         }
-        for (size_t input = 0; input < sizeof inputs / sizeof inputs[0]; input++) {
-            char resolved[PATH_MAX];
-            if (inputs[input] && realpath(inputs[input], resolved) &&
-                strcmp(resolved, files[i].target) == 0) {
-                cli_error("%s: named as an input and as an output", files[i].path);
-                return false;
-            }
-        }
+    }
+    const char *inputs[3 + INPUT_COUNT] = {options->q, options->k, options->v};
+    memcpy(inputs + 3, options->inputs, sizeof options->inputs);
+    for (size_t input = 0; input < sizeof inputs / sizeof inputs[0]; input++) {
+        if (!eval_spares(outputs, inputs[input]))
+            return false;
     }
     return true;
 }

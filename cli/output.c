@@ -99,6 +99,14 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
     return true;
 }
 
+bool cli_output_spares(const cli_output *output, const char *input) {
+    char resolved[PATH_MAX];
+    if (!output->path || !input || !realpath(input, resolved) || strcmp(resolved, output->target) != 0)
+        return true;
+    cli_error("%s: named as an input and as an output", output->path);
+    return false;
+}
+
 bool cli_output_open(cli_output *output) {
     if (!output->path)
         return true;
@@ -135,7 +143,7 @@ bool cli_output_close(cli_output *output) {
     if (!output->path)
         return true;
     /* Only fsync tells of a disk that is full or broken behind the page cache. */
-    bool written = fflush(output->file) == 0 && fsync(fileno(output->file)) == 0;
+    bool written = !ferror(output->file) && fflush(output->file) == 0 && fsync(fileno(output->file)) == 0;
     int reason = errno;
     if (fclose(output->file) != 0 && written) {
         written = false;

@@ -20,6 +20,9 @@ typedef struct cli_output {
  * `output` with path NULL for "not wanted". Prints an error and returns false. */
 bool cli_output_prepare(cli_output *output, const char *option, const char *path);
 
+/* Prints an error and returns false if writing `output` would replace the file `input` (NULL: none). */
+bool cli_output_spares(const cli_output *output, const char *input);
+
 /* Each prints an error and returns false; after any failure call cli_output_discard. */
 bool cli_output_open(cli_output *output);
 bool cli_output_write(cli_output *output, const void *data, size_t bytes);

@@ -1,6 +1,5 @@
-/* `attnscope show`: a pattern as text, pair by pair or tile by tile. */
-#include "attention/plan.h"
-#include "cli.h"
+/* `attnscope show`: draws what a pattern attends and what the engine visits, as text or as a picture. */
+#include "show.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,182 +7,201 @@
 enum {
     PAIRS_AUTO = 64, /* pairs are drawn up to this many queries and keys unless asked */
     PAIRS_MOST = 256,
-    TILE_COLUMNS = 96, /* larger drawings are scaled down to this */
-    TILE_ROWS = 48,
 };
-static const int64_t most_tiles = INT64_C(1) << 22; /* a second or so of looking at them */
+static const int64_t most_tiles = INT64_C(1) << 28; /* a second or so of looking at them */
+static const int64_t most_pairs = INT64_C(1) << 32; /* likewise, where every pair has to be looked at */
 
 static void help(void) {
-    puts("Usage: attnscope show [OPTION]...\n"
-         "\n"
-         "Draws which (query, key) pairs a pattern attends, and which tiles of them the engine visits: full "
-         "tiles\n"
-         "need no mask, partial tiles get theirs when they are visited, absent tiles cost nothing.\n"
-         "\n"
-         "  --pattern TERMS     dense (default), or terms joined by commas: causal, causal-top-left, "
-         "prefix=P,\n"
-         "                      chunk=C, window=W, window=L:R, sink=S, global=G, stride=T, random=R:B:SEED,\n"
-         "                      blocks=FILE:B, topk=K\n"
-         "  --n N               queries and keys (16)\n"
-         "  --nq N, --nk N      queries, keys, where they differ\n"
-         "  --pairs             one character per pair: # attended, . not (the default up to 64 x 64; at "
-         "most\n"
-         "                      256 x 256)\n"
-         "  --tiles             one character per tile: # full, + partial, . absent; large drawings are "
-         "scaled\n"
-         "  --heads H           query heads (1); counts are over all of them\n"
-         "  --head h            the head to draw (0), where a block map differs by head\n"
-         "  --isa LEVEL         auto (default), or a level whose tile sizes to use\n"
-         "  --algorithm NAME    flash (default; auto with topk), auto or naive\n"
-         "  --help              this page\n"
-         "\n"
-         "Examples:\n"
-         "  attnscope show --n 16 --pattern causal,window=4\n"
-         "  attnscope show --nq 3 --nk 7 --pattern causal-top-left\n"
-         "  attnscope show --n 4096 --pattern causal,window=512,sink=4 --tiles");
+    puts(
+        "Usage: attnscope show [OPTION]...\n"
+        "\n"
+        "Draws which (query, key) pairs of a problem are attended, and which tiles of them the engine\n"
+        "visits: full tiles need no mask, partial tiles get theirs when they are visited, absent tiles\n"
+        "cost nothing. Counts are those of an execution, over all heads.\n"
+        "\n"
+        "  --pattern TERMS     dense (default), or terms joined by commas: causal, causal-top-left,\n"
+        "                      prefix=P, chunk=C, window=W, window=L:R, sink=S, global=G, stride=T,\n"
+        "                      random=R:B:SEED, blocks=FILE:B, topk=K\n"
+        "  --n N               queries and keys (16)\n"
+        "  --nq N, --nk N      queries, keys, where they differ\n"
+        "  --q-offset O        query i stands at position i + O among the keys (Nk - Nq)\n"
+        "  --kv-len L          keys at or past L are padding\n"
+        "  --segments FILE     .npy, integers (Nk,): only equal ids attend each other\n"
+        "  --mask FILE         .npy, bool, broadcasts to (1, H, Nq, Nk): true = attend\n"
+        "  --bias FILE         .npy, floats, broadcasts likewise: -inf masks\n"
+        "  --heads H           query heads (1)\n"
+        "  --head h            the head to draw (0), where maps or masks differ by head\n"
+        "\n"
+        "  --pairs             a mark for each pair (the default up to 64 x 64; at most 256 x 256):\n"
+        "                      # attended, . not\n"
+        "  --tiles             a mark for each tile: # full, + partial, . absent; large drawings are scaled\n"
+        "  --svg FILE          draws into FILE, as an SVG picture; standard output has the counts alone\n"
+        "\n"
+        "  --isa LEVEL         auto (default), or a level whose tile sizes to use\n"
+        "  --algorithm NAME    flash (default; auto with topk), auto or naive, which visits every tile\n"
+        "  --help              this page\n"
+        "\n"
+        "Examples:\n"
+        "  attnscope show --n 16 --pattern causal,window=4\n"
+        "  attnscope show --nq 3 --nk 7 --pattern causal-top-left\n"
+        "  attnscope show --n 4096 --pattern causal,window=512,sink=4 --tiles\n"
+        "  attnscope show --n 2048 --pattern window=64:64,global=32,random=3:64:1 --svg bigbird.svg");
 }
 
-typedef struct show_options {
-    const char *pattern, *isa;
-    attn_algorithm algorithm;
-    bool algorithm_given, pairs, tiles;
-    int64_t n, queries, keys, heads, head; /* queries, keys: 0 until given, then n */
-} show_options;
-
-/* Two lines above the columns: tens (and hundreds) where they change, and units. */
-static void print_ruler(int64_t keys, int label) {
-    printf("%*s ", label, "");
-    for (int64_t j = 0; j < keys; j++) {
-        if (j % 10 == 0)
-            j += printf("%lld", (long long)j) - 1;
-        else
-            putchar(' ');
-    }
-    printf("\n%*s ", label, "");
-    for (int64_t j = 0; j < keys; j++)
-        putchar((char)('0' + j % 10));
-    putchar('\n');
-}
-
-static void draw_pairs(const attn_plan *plan, const show_options *o) {
-    puts("\npairs: a row per query, a column per key; # attended, . not");
-    print_ruler(o->keys, 5);
-    for (int64_t i = 0; i < o->queries; i++) {
-        printf("%5lld ", (long long)i);
-        for (int64_t j = 0; j < o->keys; j++)
-            putchar(attn_plan_attended(plan, o->head, i, j) ? '#' : '.');
-        putchar('\n');
-    }
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b != 0);
-}
-
-/* What stands for the tiles rows x columns from (row, column): their kind, '+' when they differ. */
-static char cell(const attn_plan *plan, int64_t head, int64_t row, int64_t rows, int64_t column,
-                 int64_t columns) {
-    attn_tile_kind first = attn_plan_tile_kind(plan, head, row, column);
-    for (int64_t r = row; r < row + rows; r++) {
-        for (int64_t c = column; c < column + columns; c++) {
-            if (first == ATTN_TILE_PARTIAL || attn_plan_tile_kind(plan, head, r, c) != first)
-                return '+';
+void show_cells(const show_subject *s, int64_t row, int64_t rows, int64_t columns, attn_tile_kind *kinds,
+                attn_tile_kind *cells) {
+    for (int64_t r = row; r < row + rows && r < s->tile_rows; r++) {
+        attn_look_tiles(s->look, r, kinds);
+        for (int64_t c = 0; c < s->tile_columns; c++) {
+            attn_tile_kind *cell = &cells[c / columns];
+            if (r == row && c % columns == 0)
+                *cell = kinds[c];
+            else if (*cell != kinds[c])
+                *cell = ATTN_TILE_PARTIAL;
         }
     }
-    return first == ATTN_TILE_FULL ? '#' : '.';
 }
 
-static void draw_tiles(const attn_plan *plan, const attn_info *info, const show_options *o) {
-    int64_t rows = ceil_div(o->queries, info->query_tile), columns = ceil_div(o->keys, info->key_tile);
-    int64_t row_step = ceil_div(rows, TILE_ROWS), column_step = ceil_div(columns, TILE_COLUMNS);
-    if (row_step == 0 || column_step == 0) {
-        puts("\ntiles: none");
-        return;
+/* ---- What is looked at ---- */
+
+static bool load(const show_options *o, show_subject *s) {
+    s->options = o;
+    if (!cli_pattern_parse(o->pattern, o->heads, o->queries, o->keys, &s->pattern))
+        return false;
+    s->pattern_text = cli_pattern_format(&s->pattern);
+    if (!s->pattern_text) {
+        cli_error("not enough memory");
+        return false;
     }
-    printf("\ntiles: a row per %lld queries, a column per %lld keys; # full, + partial, . absent\n",
-           (long long)(row_step * info->query_tile), (long long)(column_step * info->key_tile));
-    if (row_step > 1 || column_step > 1)
-        printf("scaled: each character stands for %lld x %lld tiles, and is + where their kinds differ\n",
-               (long long)row_step, (long long)column_step);
-    for (int64_t r = 0; r < rows; r += row_step) {
-        printf("%8lld ", (long long)(r * info->query_tile));
-        for (int64_t c = 0; c < columns; c += column_step)
-            putchar(cell(plan, o->head, r, row_step < rows - r ? row_step : rows - r, c,
-                         column_step < columns - c ? column_step : columns - c));
-        putchar('\n');
+    attn_problem_init(&s->problem, 1, o->heads, o->heads, o->queries, o->keys, 64, 64);
+    s->problem.pattern = s->pattern.pattern;
+    for (int which = 0; which < INPUT_COUNT; which++) {
+        if (o->inputs[which] &&
+            !cli_input_load(which, o->inputs[which], &s->problem, &s->tensors, &s->inputs))
+            return false;
     }
+    if (o->q_offset_given) {
+        s->tensors.q_offsets = &o->q_offset;
+        s->problem.inputs |= ATTN_HAS_Q_OFFSETS;
+    }
+    if (o->kv_len_given) {
+        s->tensors.kv_lens = &o->kv_len;
+        s->problem.inputs |= ATTN_HAS_KV_LENS;
+    }
+    return true;
 }
 
-static double percent(int64_t part, int64_t whole) {
-    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
-}
-
-static void print_counts(const attn_info *info, const show_options *o, const char *pattern) {
-    printf("pattern: %s\nqueries: %lld\nkeys: %lld\nheads: %lld\n", pattern, (long long)o->queries,
-           (long long)o->keys, (long long)o->heads);
-    printf("isa: %s\nalgorithm: %s\nquery_tile: %lld\nkey_tile: %lld\n", info->isa,
-           attn_algorithm_name(info->algorithm), (long long)info->query_tile, (long long)info->key_tile);
-    printf("tiles_full: %lld\ntiles_partial: %lld\ntiles_absent: %lld\n", (long long)info->tiles_full,
-           (long long)info->tiles_partial, (long long)info->tiles_absent);
-    printf(
-        "pairs_useful: %lld (%.1f %% of dense)\npairs_executed: %lld (%.1f %% of dense)\npairs_dense: %lld\n",
-        (long long)info->pairs_useful, percent(info->pairs_useful, info->pairs_dense),
-        (long long)info->pairs_executed, percent(info->pairs_executed, info->pairs_dense),
-        (long long)info->pairs_dense);
-}
-
-static int show(show_options *o, const cli_pattern *pattern) {
-    bool topk = pattern->pattern.terms & ATTN_TOPK;
-    attn_problem problem;
-    attn_problem_init(&problem, 1, o->heads, o->heads, o->queries, o->keys, 64, 64);
-    problem.pattern = pattern->pattern;
-    attn_options options = {.isa = o->isa,
-                            .algorithm = o->algorithm_given ? o->algorithm
-                                         : topk             ? ATTN_AUTO
-                                                            : ATTN_FLASH};
-    attn_plan *plan;
+static bool make_plan(show_subject *s) {
+    const show_options *o = s->options;
+    attn_options how = {.isa = o->isa, .algorithm = o->algorithm};
+    if (!o->algorithm_given && !(s->problem.pattern.terms & ATTN_TOPK))
+        how.algorithm = ATTN_FLASH;
     attn_error error;
-    if (attn_plan_create(&problem, &options, &plan, &error) != ATTN_OK)
-        return cli_error("%s", error.text);
-    attn_info info = attn_plan_info(plan);
-
-    bool small = o->queries <= PAIRS_AUTO && o->keys <= PAIRS_AUTO;
-    bool pairs = o->pairs || (!o->tiles && small);
-    bool tiles = o->tiles || (!o->pairs && !small);
-    int code = CLI_FINE;
-    char *text = cli_pattern_format(pattern);
-    if (!text) {
-        code = cli_error("not enough memory");
-    } else if (tiles &&
-               ceil_div(o->queries, info.query_tile) > most_tiles / (ceil_div(o->keys, info.key_tile) + 1)) {
-        code = cli_error("%lld x %lld pairs are too many to draw; at most %lld tiles of %lld x %lld are",
-                         (long long)o->queries, (long long)o->keys, (long long)most_tiles,
-                         (long long)info.query_tile, (long long)info.key_tile);
-    } else {
-        print_counts(&info, o, text);
-        if (topk)
-            puts("note: which pairs topk keeps depends on the scores; the pairs it chooses from are drawn");
-        if (pairs)
-            draw_pairs(plan, o);
-        if (tiles)
-            draw_tiles(plan, &info, o);
+    if (attn_plan_create(&s->problem, &how, &s->plan, &error) != ATTN_OK) {
+        cli_error("%s", error.text);
+        return false;
     }
-    free(text);
-    attn_plan_destroy(plan);
-    return code;
+    s->info = attn_plan_info(s->plan);
+    s->tile_rows = show_ceil_div(o->queries, s->info.query_tile);
+    s->tile_columns = show_ceil_div(o->keys, s->info.key_tile);
+    return true;
 }
+
+/* Whether something that is attended differs from head to head. */
+static bool differs_by_head(const show_subject *s) {
+    return s->tensors.mask_strides[1] || s->tensors.bias_strides[1] ||
+           ((s->problem.pattern.terms & ATTN_BLOCKS) && s->problem.pattern.block_heads > 1);
+}
+
+static void add_counts(attn_counts *sum, const attn_counts *counts, int64_t times) {
+    sum->tiles_full += times * counts->tiles_full;
+    sum->tiles_partial += times * counts->tiles_partial;
+    sum->pairs_useful += times * counts->pairs_useful;
+    sum->pairs_executed += times * counts->pairs_executed;
+}
+
+static bool look(show_subject *s) {
+    const show_options *o = s->options;
+    int64_t looked_at = differs_by_head(s) ? o->heads : 1;
+    bool by_pair = s->problem.inputs & (ATTN_HAS_SEGMENTS | ATTN_HAS_MASK | ATTN_HAS_BIAS);
+    int64_t most = by_pair ? most_pairs / (s->info.query_tile * s->info.key_tile) : most_tiles;
+    if (s->tile_rows > most / looked_at / s->tile_columns) {
+        cli_error("%lld x %lld pairs are too many to draw; at most %lld tiles of %lld x %lld are looked at%s",
+                  (long long)o->queries, (long long)o->keys, (long long)most, (long long)s->info.query_tile,
+                  (long long)s->info.key_tile, looked_at > 1 ? ", over all heads" : "");
+        return false;
+    }
+    for (int64_t head = 0; head < o->heads; head++) {
+        if (head != o->head && looked_at == 1)
+            continue;
+        attn_look *at = attn_look_open(s->plan, &s->tensors, 0, head);
+        if (!at) {
+            cli_error("not enough memory");
+            return false;
+        }
+        attn_counts counts = attn_look_count(at);
+        add_counts(&s->all, &counts, looked_at == 1 ? o->heads : 1);
+        if (head == o->head) {
+            s->head = counts;
+            s->look = at;
+        } else {
+            attn_look_close(at);
+        }
+    }
+    return true;
+}
+
+static bool draw(const show_subject *s) {
+    const show_options *o = s->options;
+    bool small = o->queries <= PAIRS_AUTO && o->keys <= PAIRS_AUTO;
+    bool pairs = o->pairs || (!o->tiles && small), tiles = o->tiles || !pairs;
+    if (!o->svg) {
+        show_print_counts(s);
+        return (!pairs || show_print_pairs(s)) && (!tiles || show_print_tiles(s));
+    }
+    static cli_output output;
+    bool written =
+        cli_output_prepare(&output, "svg", o->svg) && cli_output_spares(&output, s->pattern.block_file);
+    for (int which = 0; which < INPUT_COUNT && written; which++)
+        written = cli_output_spares(&output, o->inputs[which]);
+    written = written && show_write_svg(s, pairs, &output);
+    if (written) {
+        show_print_counts(s);
+        written = fflush(stdout) == 0; /* else the front door says so */
+    }
+    written = written && cli_output_commit(&output);
+    cli_output_discard(&output);
+    return written;
+}
+
+static int show(const show_options *options) {
+    show_subject subject = {0};
+    bool drawn = load(options, &subject) && make_plan(&subject) && look(&subject) && draw(&subject);
+    attn_look_close(subject.look);
+    attn_plan_destroy(subject.plan);
+    cli_inputs_free(&subject.inputs);
+    cli_pattern_free(&subject.pattern);
+    free(subject.pattern_text);
+    return drawn ? CLI_FINE : CLI_USAGE;
+}
+
+/* ---- Options ---- */
 
 enum {
     OPT_PATTERN = 256,
     OPT_N,
     OPT_NQ,
     OPT_NK,
+    OPT_Q_OFFSET,
+    OPT_KV_LEN,
     OPT_PAIRS,
     OPT_TILES,
+    OPT_SVG,
     OPT_HEADS,
     OPT_HEAD,
     OPT_ISA,
-    OPT_ALGORITHM
+    OPT_ALGORITHM,
+    OPT_INPUT, /* + INPUT_MASK ... */
 };
 
 static const struct option long_options[] = {
@@ -191,8 +209,14 @@ static const struct option long_options[] = {
     {"n", required_argument, NULL, OPT_N},
     {"nq", required_argument, NULL, OPT_NQ},
     {"nk", required_argument, NULL, OPT_NK},
+    {"q-offset", required_argument, NULL, OPT_Q_OFFSET},
+    {"kv-len", required_argument, NULL, OPT_KV_LEN},
+    {"segments", required_argument, NULL, OPT_INPUT + INPUT_SEGMENTS},
+    {"mask", required_argument, NULL, OPT_INPUT + INPUT_MASK},
+    {"bias", required_argument, NULL, OPT_INPUT + INPUT_BIAS},
     {"pairs", no_argument, NULL, OPT_PAIRS},
     {"tiles", no_argument, NULL, OPT_TILES},
+    {"svg", required_argument, NULL, OPT_SVG},
     {"heads", required_argument, NULL, OPT_HEADS},
     {"head", required_argument, NULL, OPT_HEAD},
     {"isa", required_argument, NULL, OPT_ISA},
@@ -202,7 +226,8 @@ static const struct option long_options[] = {
 };
 
 static bool take_option(int option, show_options *o) {
-    const int64_t most = INT64_C(1) << 22; /* a plan looks at every query: about a second */
+    const int64_t most = INT64_C(1) << 22;        /* a plan looks at every query: about a second */
+    const int64_t most_offset = INT64_C(1) << 60; /* the library's own limit */
     switch (option) {
     case OPT_PATTERN:
         o->pattern = optarg;
@@ -213,11 +238,20 @@ static bool take_option(int option, show_options *o) {
         return cli_int_option("nq", optarg, 1, most, &o->queries);
     case OPT_NK:
         return cli_int_option("nk", optarg, 1, most, &o->keys);
+    case OPT_Q_OFFSET:
+        o->q_offset_given = true;
+        return cli_int_option("q-offset", optarg, -most_offset, most_offset, &o->q_offset);
+    case OPT_KV_LEN:
+        o->kv_len_given = true;
+        return cli_int_option("kv-len", optarg, 0, most, &o->kv_len);
     case OPT_PAIRS:
         o->pairs = true;
         return true;
     case OPT_TILES:
         o->tiles = true;
+        return true;
+    case OPT_SVG:
+        o->svg = optarg;
         return true;
     case OPT_HEADS:
         return cli_int_option("heads", optarg, 1, 1 << 20, &o->heads);
@@ -226,9 +260,12 @@ static bool take_option(int option, show_options *o) {
     case OPT_ISA:
         o->isa = optarg;
         return cli_isa_option(optarg);
-    default:
+    case OPT_ALGORITHM:
         o->algorithm_given = true;
         return cli_algorithm_option(optarg, &o->algorithm);
+    default:
+        o->inputs[option - OPT_INPUT] = optarg;
+        return true;
     }
 }
 
@@ -247,14 +284,14 @@ int cmd_show(int argc, char **argv) {
     if (o.head >= o.heads)
         return cli_error("--head %lld: expected 0 to %lld, a head of --heads %lld", (long long)o.head,
                          (long long)o.heads - 1, (long long)o.heads);
+    if (o.kv_len > o.keys)
+        return cli_error("--kv-len %lld: expected 0 to %lld, the number of keys", (long long)o.kv_len,
+                         (long long)o.keys);
     if (o.pairs && (o.queries > PAIRS_MOST || o.keys > PAIRS_MOST))
         return cli_error(
             "--pairs: %lld x %lld pairs are too many to draw one by one; at most %d x %d, or use --tiles",
             (long long)o.queries, (long long)o.keys, PAIRS_MOST, PAIRS_MOST);
-    cli_pattern pattern;
-    if (!cli_pattern_parse(o.pattern, o.heads, o.queries, o.keys, &pattern))
-        return CLI_USAGE;
-    int code = show(&o, &pattern);
-    cli_pattern_free(&pattern);
-    return code;
+    if (o.svg && o.pairs && o.tiles)
+        return cli_error("--svg: draws either --pairs or --tiles");
+    return show(&o);
 }

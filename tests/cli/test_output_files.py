@@ -100,6 +100,9 @@ def test_same_file_twice(refused, tensors):
         refused([*arguments, f"--out={tensors.directory / name}"], name, "input")
     refused(tensors.arguments(f"--lse={tensors.directory}/./out.npy"), "two outputs")
     np.testing.assert_array_equal(tensors.load("q"), q)
+    tensors.save(blocks=np.ones((5, 9), bool))
+    blocks = tensors.path("blocks")
+    refused(tensors.arguments(f"--pattern=blocks={blocks}:8", f"--weights={blocks}"), "blocks.npy", "input")
 
 
 def test_replaced_file(attnscope, tensors):

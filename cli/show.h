@@ -1,0 +1,56 @@
+/* The parts of `attnscope show`: what was asked for, what it looks at, the two ways of drawing it. */
+#ifndef ATTN_CLI_SHOW_H
+#define ATTN_CLI_SHOW_H
+
+#include "attention/plan.h"
+#include "cli.h"
+#include "inputs.h"
+#include "output.h"
+
+typedef struct show_options {
+    const char *pattern, *isa, *svg;
+    const char *inputs[INPUT_COUNT]; /* mask, bias and segments may be given */
+    attn_algorithm algorithm;
+    bool algorithm_given, pairs, tiles, q_offset_given, kv_len_given;
+    int64_t n, queries, keys, heads, head; /* queries, keys: 0 until given, then n */
+    int64_t q_offset, kv_len;
+} show_options;
+
+/* A problem of one batch, its plan, and the look at one of its heads. */
+typedef struct show_subject {
+    const show_options *options;
+    cli_pattern pattern;
+    char *pattern_text;
+    cli_inputs inputs;
+    attn_problem problem;
+    attn_tensors tensors;
+    attn_plan *plan;
+    attn_info info;
+    attn_look *look;
+    int64_t tile_rows, tile_columns; /* of the whole problem */
+    attn_counts head, all;           /* of the head drawn, of all heads */
+} show_subject;
+
+static inline int64_t show_ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b != 0);
+}
+static inline double show_percent(int64_t part, int64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+/* Kinds of cells of up to `rows` x `columns` tiles, for the row of cells that begins at tile row `row`: that
+ * of their tiles, partial where those differ. `kinds` holds subject->tile_columns entries, `cells` one for
+ * each cell. */
+void show_cells(const show_subject *subject, int64_t row, int64_t rows, int64_t columns,
+                attn_tile_kind *kinds, attn_tile_kind *cells);
+
+/* Draws on standard output; print an error and return false when there is no memory. */
+void show_print_counts(const show_subject *subject);
+bool show_print_pairs(const show_subject *subject);
+bool show_print_tiles(const show_subject *subject);
+
+/* Writes the picture, pairs or tiles, into the temporary file of `output`; the caller commits it. Prints an
+ * error and returns false; the caller discards. */
+bool show_write_svg(const show_subject *subject, bool pairs, cli_output *output);
+
+#endif
