@@ -92,6 +92,7 @@ typedef struct bench_result {
     double *samples_ns; /* time of one call: the mean over calls_per_sample */
     int sample_count;
     int64_t calls_per_sample, calls;
+    int64_t samples_planned; /* of one repetition */
     double median_ns, min_ns, max_ns, cpu_ns;
     double low_ns, high_ns; /* first and third quartile */
     double wall_ns;         /* of all samples, with what ran between them */

@@ -184,8 +184,7 @@ static double warm_up(bench_session *session) {
     return call;
 }
 
-/* `repeated`: calls in a sample of the row's earlier repetitions, which later ones keep; 0 for none. */
-static void choose_samples(bench_session *session, double call, int64_t repeated) {
+static void choose_samples(bench_session *session, double call) {
     const bench_config *config = session->config;
     const double slower = pace(session);
     double time = config->min_time_s * 1e9 * slower;
@@ -205,8 +204,6 @@ static void choose_samples(bench_session *session, double call, int64_t repeated
     /* Not more samples than a file should hold: longer ones instead. */
     session->sample_calls =
         (int64_t)fmax((double)session->sample_calls, ceil(time / call / BENCH_MAX_SAMPLES));
-    if (repeated > 0)
-        session->sample_calls = repeated;
     session->sample_count = (int64_t)fmax((double)least, round(time / call / (double)session->sample_calls));
 }
 
@@ -242,14 +239,23 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     }
     bench_pool_start(session->pool, row->threads);
     take_peak(session, peak_ms);
-    choose_samples(session, warm_up(session), row->result.calls_per_sample);
-    if (!make_space(session, &row->result)) {
+    const double call = warm_up(session);
+    bench_result *r = &row->result;
+    if (r->calls_per_sample == 0) {
+        choose_samples(session, call);
+        r->calls_per_sample = session->sample_calls;
+        r->samples_planned = session->sample_count;
+    } else {
+        /* Repetitions are alike: the library ends the program over other numbers of calls. */
+        session->sample_calls = r->calls_per_sample;
+        session->sample_count = r->samples_planned;
+    }
+    if (!make_space(session, r)) {
         snprintf(row->error, sizeof row->error, "not enough memory for the samples");
         finish(session, row);
         return 0;
     }
-    row->result.order = session->done;
-    row->result.calls_per_sample = session->sample_calls;
+    r->order = session->done;
     return session->sample_calls * session->sample_count;
 }
 
@@ -261,14 +267,17 @@ static double cpu_now_ns(void) {
 
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
+    double *samples = r->samples_ns + r->sample_count;
     const double cpu = cpu_now_ns(), wall = (double)machine_now_ns();
-    int64_t taken = 0;
-    for (; taken < session->sample_count && !bench_interrupted; taken++) {
+    for (int64_t i = 0; i < session->sample_count && !bench_interrupted; i++) {
         const double elapsed = (double)bench_instance_run(&session->instance, session->sample_calls);
         /* A clock that did not move still took less than its step. */
-        r->samples_ns[r->sample_count++] = fmax(elapsed, 1) / (double)session->sample_calls;
+        samples[i] = fmax(elapsed, 1) / (double)session->sample_calls;
     }
-    r->calls += taken * session->sample_calls;
+    if (bench_interrupted) /* what was cut short is no repetition */
+        return;
+    r->sample_count += (int)session->sample_count;
+    r->calls += session->sample_count * session->sample_calls;
     r->cpu_ns += cpu_now_ns() - cpu;
     r->wall_ns += (double)machine_now_ns() - wall;
 }

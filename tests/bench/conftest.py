@@ -10,8 +10,6 @@ import pytest
 
 # Short enough for tests: every row takes a few milliseconds, and no bandwidth is measured.
 QUICK = ("--no-roofline", "--benchmark_min_time=0.002s")
-if os.environ.get("ATTNSCOPE_BENCHMARK_VERSION", "1.7").startswith("1.7"):
-    QUICK = ("--no-roofline", "--benchmark_min_time=0.002")
 
 
 @dataclasses.dataclass

@@ -1,6 +1,8 @@
 """Bad input: one line that names the value and what is accepted, exit 2, and no file."""
 
 import os
+import resource
+import signal
 import subprocess
 from pathlib import Path
 
@@ -30,6 +32,18 @@ import pytest
         (("--head-dim", "0"), ("'0'",)),
         (("--benchmark_filter=zzz", "--n", "64"), ("zzz",)),
         (("--benchmark_no_such_option=1", "--n", "64"), ("benchmark_no_such_option",)),
+        (("--benchmark_min_time=fast", "--n", "64"), ("fast", "100x")),
+        (("--benchmark_repetitions=none", "--n", "64"), ("none",)),
+        (("--benchmark_filter=(", "--n", "64"), ("'('",)),
+        (("--preset", "gpt2", "--heads", "4"), ("--heads", "--preset")),
+        (("--preset", "gpt2", "--pattern", "dense"), ("--pattern", "--preset")),
+        (("--preset", "bert-base:decode"), ("bert-base", "decode")),
+        (("--preset", "gpt2:train"), ("gpt2:train", "prefill")),
+        (("--kernel", "exp", "--softcap", "30"), ("--softcap", "--kernel")),
+        (("--kernel", "exp", "--dtype", "f16"), ("exp", "f32")),
+        (("--pattern", "blocks=no-such.npy:64", "--n", "64"), ("no-such.npy",)),
+        (("--softcap", "-1"), ("'-1'",)),
+        (("--budget", "soon"), ("soon",)),
         (("--bogus",), ("--bogus",)),
         (("extra",), ("extra",)),
     ],
@@ -61,30 +75,39 @@ def test_more_threads_than_allowed(tmp_path):
     assert "'2'" in done.stderr and "1" in done.stderr
 
 
-@pytest.mark.parametrize("where", ["missing/r.json", "."])
-def test_unwritable_output_is_refused_before_the_sweep(bench, tmp_path, where):
+@pytest.mark.parametrize("option", ["--out", "--benchmark_out"])
+@pytest.mark.parametrize("where", ["missing/r.json", ".", "/dev/full"])
+def test_unwritable_output_is_refused_before_the_sweep(bench, tmp_path, option, where):
     """Guards that minutes are not spent on results that cannot be kept."""
-    outcome = bench("--n", "8192", "--out", tmp_path / where, cwd=tmp_path)
+    outcome = bench("--n", "8192", f"{option}={where}", cwd=tmp_path)
     assert outcome.code == 2
+    assert outcome.err.startswith(f"attnscope bench: cannot write {where}: ")
     assert outcome.err.count("\n") == 1
+    assert Path("/dev/full").is_char_device()
 
 
 def test_full_disk(bench, tmp_path):
-    """Guards that a full disk is an error and leaves no part of a file."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", small], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip(f"no tmpfs can be mounted: {mounted.stderr.decode().strip()}")
-    try:
-        outcome = bench("--no-roofline", "--n", "16", "--benchmark_min_time=0.002", "--out", small / "r.json")
-        assert outcome.code == 2, outcome
-        assert "No space left" in outcome.err
-        assert not list(Path(small).iterdir())
-    finally:
-        subprocess.run(["umount", small], check=True)
+    """Guards that a disk that fills up while results are written is an error and leaves no part of a file."""
+
+    def small_files_only():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that writing fails as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    path = tmp_path / "r.json"
+    outcome = bench(
+        "--no-roofline", "--n", "16", "--benchmark_min_time=0.002", "--out", path, preexec_fn=small_files_only
+    )
+    assert outcome.code == 2, outcome
+    assert f"cannot write {path}: " in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_there_survives_a_failure(bench, tmp_path):
+    """Guards that results are replaced by whole ones or not at all."""
+    path = tmp_path / "r.json"
+    path.write_text("old")
+    assert bench("--n", "0", "--out", path).code == 2
+    assert path.read_text() == "old"
 
 
 def test_a_level_this_cpu_lacks_is_refused_with_the_reason(bench):

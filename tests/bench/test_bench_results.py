@@ -1,8 +1,9 @@
 """The result file: strict JSON, Google Benchmark's schema, our fields, exact counts, stable ids."""
 
+import hashlib
 import itertools
-import json
 import math
+import os
 import re
 import statistics
 import subprocess
@@ -171,6 +172,104 @@ def test_other_tools_read_the_file(measured):
         assert "aggregate_name" not in row
 
 
+def test_what_is_refused_is_a_row_without_a_time(measured):
+    """Guards that a row that was not measured is marked as such, and that the exit code says so."""
+    results = measured(
+        "--n", "64", "--algorithm", "flash", "--pattern", "topk=4", "--pattern", "causal", code=4
+    )
+    failed, fine = results["benchmarks"]
+    assert failed["error_occurred"] is True and "topk" in failed["error_message"]
+    assert failed["real_time"] == 0 and "samples_ns" not in failed
+    assert "error_occurred" not in fine and fine["real_time"] > 0
+
+
+def test_block_maps_are_known_by_their_digest(measured, tmp_path):
+    """Guards that an id names the block map's content, not where it happens to lie."""
+    path = tmp_path / "map.npy"
+    data = b"\x01\x00\x00\x01"  # 2 x 2, the diagonal
+    header = b"{'descr': '|b1', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data)
+    (row,) = measured("--n", "32", "--pattern", f"blocks={path}:16")["benchmarks"]
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    assert row["id"].startswith(f"attention/blocks={digest}:16/")
+    assert row["pairs_useful"] == 2 * 16 * 16
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_storage_types(measured, dtype):
+    """Guards that the type asked for is the one of the id, the fields and the bytes."""
+    (row,) = measured("--n", "64", "--dtype", dtype, "--head-dim", "16", "--pattern", "dense")["benchmarks"]
+    assert f"/{dtype}/" in row["id"] and row["dtype"] == dtype
+    assert row["bytes_compulsory"] == 64 * 16 * (3 * 2 + 4)
+
+
+def test_several_threads(measured):
+    """Guards our own threads: all are bound to CPUs of their own, and time is wall time, not divided."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("the process may use one CPU only")
+    results = measured(
+        *("--n", "512", "--heads", "2", "--threads", "1", "--threads", "2", "--isa", "scalar"),
+        "--pattern=dense",
+    )
+    assert [row["threads_used"] for row in results["benchmarks"]] == [1, 2]
+    cpus = [thread["cpu"] for thread in results["context"]["binding"]]
+    assert len(set(cpus)) == 2
+    one, two = (row["min_ns"] for row in results["benchmarks"])
+    assert two > 0.4 * one
+    # The same work by one thread or two.
+    assert results["benchmarks"][0]["checksum"] == results["benchmarks"][1]["checksum"]
+
+
+def test_levels_and_algorithms_compute_the_same(measured):
+    """Guards that what was timed is attention: all rows of one problem have the same sum, to rounding."""
+    rows = measured("--n", "100", "--pattern", "causal", "--algorithm", "naive", "--algorithm", "flash")
+    rows = rows["benchmarks"] + measured("--n", "100", "--pattern", "causal", "--isa", "scalar")["benchmarks"]
+    sums = [row["checksum"] for row in rows]
+    assert sums == pytest.approx([sums[0]] * len(sums), rel=1e-3, abs=1e-3)
+
+
+def test_the_order_is_shuffled_by_the_seed(measured):
+    """Guards that rows run in an order that the seed decides, and are reported in theirs."""
+    order = {}
+    for seed in (1, 2, 1):
+        rows = measured("--n", "1,2,3,4,5,6,7,8", "--pattern", "dense", "--seed", seed)["benchmarks"]
+        assert [row["keys"] for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8]
+        found = [row["order"] for row in rows]
+        assert sorted(found) == list(range(8))
+        assert order.setdefault(seed, found) == found
+    assert order[1] != order[2]
+
+
+def test_the_first_row_is_repeated_at_the_end(measured):
+    """Guards that drift is looked for."""
+    results = measured("--n", "16,32,64", "--pattern", "dense")
+    drift = results["context"]["drift"]
+    first = next(row for row in results["benchmarks"] if row["order"] == 0)
+    assert drift["id"] == first["id"] and drift["first_ns"] == pytest.approx(first["real_time"])
+    assert drift["flagged"] is (abs(drift["last_ns"] / drift["first_ns"] - 1) > 0.03)
+
+
+def test_long_calls_are_left_out_and_named(bench, measured):
+    """Guards that what is left out is said, on standard error and in the file."""
+    arguments = ("--n", "64,4096", "--algorithm", "naive", "--isa", "scalar", "--max-call", "0.01")
+    results = measured(*arguments)
+    assert [row["keys"] for row in results["benchmarks"]] == [64]
+    (left,) = results["context"]["left_out"]
+    assert "/nk4096/" in left["id"] and "0.01" in left["reason"]
+    assert left["id"] in bench("--no-roofline", *arguments, "--benchmark_min_time=0.002").err
+
+
+def test_a_budget_is_kept_by_leaving_out_the_longest(bench):
+    """Guards that a budget bounds what is planned."""
+    outcome = bench(
+        "--dry-run", "--n", "128:8192", "--algorithm", "naive", "--isa", "scalar", "--budget", "4"
+    )
+    predicted = float(re.search(r"predicted (\d+) s of a budget of 4 s", outcome.out).group(1))
+    assert outcome.code == 0 and predicted <= 4
+    assert re.search(r"nk8192/t1\n *\(left out: ", outcome.out)
+    assert not re.search(r"nk128/t1\n *\(left out: ", outcome.out)
+
+
 def test_presets_hold_prefill_decode_and_refusals(measured, bench):
     """Guards that presets measure prefill and decode (llama.cpp's benchmarks saw only decode)."""
     listed = bench("--list-presets")
@@ -232,25 +331,3 @@ def test_interrupted_run_leaves_a_valid_file(tmp_path):
     assert results["context"]["incomplete"] is True
     assert 1 <= len(results["benchmarks"]) < 7
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
-
-
-def test_google_benchmark_options_pass_through(bench, tmp_path):
-    """Guards that the library's own options work: list, filter, its own output file."""
-    listed = bench("--n", "16,32", "--pattern", "causal", "--benchmark_list_tests=true")
-    assert listed.code == 0 and listed.out.count("attention/") == 2
-    own = tmp_path / "own.json"
-    outcome = bench(
-        *(
-            "--no-roofline",
-            "--n",
-            "16,32",
-            "--pattern",
-            "causal",
-            "--benchmark_filter=nk32",
-            "--benchmark_min_time=0.002",
-        ),
-        *(f"--benchmark_out={own}", "--benchmark_out_format=json"),
-    )
-    assert outcome.code == 0, outcome
-    rows = json.loads(own.read_text())["benchmarks"]
-    assert [("nk32" in row["name"]) for row in rows if "/again" not in row["name"]] == [True]
