@@ -1,12 +1,14 @@
 /* What the roofline measures: FMA rate, load bandwidth, copy.
  *
  * Parameters:
- *   PEAK_CHAINS  independent FMA chains, one register each beside two for constants: 12 or 24. Two
- *                pipes of latency 4 (x86) need 8, four of latency 4 (large AArch64 cores) 16. */
+ *   PEAK_CHAINS  independent FMA chains, one register each beside two for constants: 12, 14 or 24. Two
+ *                pipes of latency 4 (x86) need 8, four of latency 4 (large AArch64 cores) 16, and
+ *                multiplying and adding on separate pipes, 6 together, 12. */
 
 /* Each chain runs x = x * f + g towards g / (1 - f), so values stay normal for ever. */
 #define PEAK_FLOPS (2 * PEAK_CHAINS * VL)
 #define PEAK_12(F) ROWS_12(F)
+#define PEAK_14(F) ROWS_14(F)
 #define PEAK_24(F)                                                                                           \
     ROWS_12(F)                                                                                               \
     F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23)

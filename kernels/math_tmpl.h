@@ -59,7 +59,7 @@ VF_INLINE vf vf_exp_below(vf x) {
     return vf_zero_where(vf_lt(x, vf_set1(EXP_LOWEST)), vf_mul(exp_poly_short_(r), vf_power(t)));
 }
 
-/* tanh, odd, within 3 ulp: an odd polynomial below 0.625, 1 - 2 / (e^2|x| + 1) above, which is 1
+/* tanh, odd, within 2 ulp: an odd polynomial below 0.625, 1 - 2 / (e^2|x| + 1) above, which is 1
  * where the exponential overflows. */
 VF_INLINE vf vf_tanh(vf x) {
     vf a = vf_abs(x);

@@ -1,7 +1,8 @@
 /* The matrix product: a register tile of MR rows x 2 vectors of columns, and the loops around it.
  *
  * Parameters, set by <isa>.c before vec_<isa>.h is included:
- *   MR           rows of a register tile: 4, 6, 8, 12 or 14 (a multiple of 4 for NEON)
+ *   MR           rows of a register tile: 4, 6, 8, 12 or 14 (a multiple of 4 for NEON); less than VL or a
+ *                multiple of it
  *   SCORE_STRIDE row stride, in floats, of the score tile that flash keeps in scratch
  *
  * The accumulators are named variables, not an array: compilers keep names in registers, while an

@@ -1,10 +1,10 @@
 /* Plain C, built without auto-vectorisation: what the other levels are measured against. */
 #define ISA_NAME scalar
-#define MR 4
-#define QUERY_TILE 32
+#define MR 6
+#define QUERY_TILE 48
 #define KEY_BLOCK 128
 #define SCORE_STRIDE (KEY_BLOCK + 16) /* not a power of two, so that rows spread over the cache's sets */
-#define PEAK_CHAINS 12
+#define PEAK_CHAINS 14
 
 #include "kernels/vec_scalar.h"
 #include "kernels/table_tmpl.h"
