@@ -338,5 +338,5 @@ double bench_measure_end(bench_session *session, bench_row *row) {
         judge(session, row);
     }
     finish(session, row);
-    return row->result.measured ? row->result.median_ns : 0;
+    return row->result.measured && !bench_interrupted ? row->result.median_ns : 0;
 }

@@ -45,22 +45,24 @@ json_t *library_context() {
 
 void run_row(benchmark::State &state, bench_session *session, bench_row *row) {
     const int64_t calls = *row->error ? 0 : bench_measure_begin(session, row);
-    if (calls == 0) {
-        state.SkipWithError(*row->error ? row->error : "interrupted");
-        return;
+    if (calls > 0) {
+        while (state.KeepRunningBatch(calls))
+            bench_measure_samples(session, row);
+        const double median_ns = bench_measure_end(session, row);
+        if (median_ns > 0) {
+            state.SetIterationTime(median_ns * 1e-9 * static_cast<double>(calls));
+            state.counters["gflops"] = row->flops_useful / median_ns;
+            state.counters["pct_peak"] = bench_pct_peak(row);
+            state.counters["ghz"] = row->result.ghz;
+            state.SetLabel(row->info.isa);
+            return;
+        }
+    } else if (const int64_t before = row->result.calls_per_sample * row->result.samples_planned) {
+        /* Another repetition had that many, and the library ends the program unless all have. */
+        while (state.KeepRunningBatch(before)) {
+        }
     }
-    while (state.KeepRunningBatch(calls))
-        bench_measure_samples(session, row);
-    const double median_ns = bench_measure_end(session, row);
-    if (!row->result.measured) {
-        state.SkipWithError(*row->error ? row->error : "interrupted");
-        return;
-    }
-    state.SetIterationTime(median_ns * 1e-9 * static_cast<double>(calls));
-    state.counters["gflops"] = row->flops_useful / median_ns;
-    state.counters["pct_peak"] = bench_pct_peak(row);
-    state.counters["ghz"] = row->result.ghz;
-    state.SetLabel(row->info.isa);
+    state.SkipWithError(*row->error ? row->error : "interrupted");
 }
 
 /* The library calls this, and then exits with 0, when an option has a value that it does not know. */
