@@ -63,10 +63,7 @@ static attn_tile_kind tile_by_bits(attn_look *look, int64_t query_tile, int64_t 
     const int64_t count = keys_of(look, tile);
     bool all = true, some = false;
     for (int64_t i = first; i < first + rows; i++) {
-        if (attn_view_has_data(&look->view))
-            attn_row_bits_all(&look->view, i, tile * look->plan->key_tile, count, look->bits);
-        else
-            attn_row_bits_pattern(&look->view, i, tile * look->plan->key_tile, count, look->bits);
+        attn_row_bits_all(&look->view, i, tile * look->plan->key_tile, count, look->bits);
         const int64_t set = count_bits(look->bits, count);
         all &= set == count;
         some |= set > 0;
