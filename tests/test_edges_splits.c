@@ -168,7 +168,7 @@ static void each_sharing(void **state, sharing_body *body) {
 
 static void with_threads(attention_case *c, const char *isa, attn_algorithm algorithm,
                          const edge_result *one) {
-    static const int more[] = {16, 33, 1024};
+    static const int more[] = {33, 1024};
     attn_counts counts = {0}, first = {0};
     c->tensors.counts = &first;
     case_execute(c, isa, algorithm, 1);

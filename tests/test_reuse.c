@@ -51,25 +51,33 @@ static int64_t resident_pages(void) {
     return resident;
 }
 
-typedef void call_body(attention_case *c, const attn_plan *plan, const char *isa, attn_algorithm algorithm);
+/* What is called again and again. */
+typedef struct subject {
+    const attention_case *c;
+    const attn_plan *plan;
+    const char *isa;
+    attn_algorithm algorithm;
+    int threads;
+} subject;
 
-static void execute_once(attention_case *c, const attn_plan *plan, const char *isa,
-                         attn_algorithm algorithm) {
-    assert_int_equal(attn_execute(plan, &c->tensors, NULL, 2, NULL), ATTN_OK);
+typedef void call_body(const subject *s);
+
+static void execute_once(const subject *s) {
+    assert_int_equal(attn_execute(s->plan, &s->c->tensors, NULL, s->threads, NULL), ATTN_OK);
 }
 
-static void plan_once(attention_case *c, const attn_plan *plan, const char *isa, attn_algorithm algorithm) {
-    attn_plan_destroy(edge_plan(c, isa, algorithm));
+static void plan_once(const subject *s) {
+    attn_plan_destroy(edge_plan(s->c, s->isa, s->algorithm));
 }
 
-static void fail_once(attention_case *c, const attn_plan *plan, const char *isa, attn_algorithm algorithm) {
+static void fail_once(const subject *s) {
     attn_plan *none;
-    attn_problem problem = c->problem;
-    const attn_options options = {.isa = isa, .algorithm = ATTN_FLASH};
+    attn_problem problem = s->c->problem;
+    const attn_options options = {.isa = s->isa, .algorithm = ATTN_FLASH};
     problem.pattern.terms |= ATTN_TOPK | ATTN_RANDOM;
     problem.pattern.topk = problem.pattern.random_count = problem.pattern.random_block = 3;
     assert_int_equal(attn_plan_create(&problem, &options, &none, NULL), ATTN_UNSUPPORTED);
-    assert_int_equal(attn_execute(plan, &c->tensors, NULL, 0, NULL), ATTN_INVALID);
+    assert_int_equal(attn_execute(s->plan, &s->c->tensors, NULL, 0, NULL), ATTN_INVALID);
 }
 
 /* Resident memory over `calls` calls. The smallest thing that a call could leak is one allocation, which
@@ -91,12 +99,13 @@ static void expect_flat(void **state, call_body *body) {
         if (split) /* one head of one query: a call then takes no time either */
             c->problem.queries = c->problem.batch = c->problem.heads = c->problem.kv_heads = 1;
         attn_plan *plan = edge_plan(c, kernels->name, algorithm);
+        const subject called = {c, plan, kernels->name, algorithm, 1 + k % 4 / 3};
         const int calls = split ? CALLS / 10 : CALLS;
         for (int n = 0; n < 100; n++)
-            body(c, plan, kernels->name, algorithm);
+            body(&called);
         const int64_t before = resident_pages();
         for (int n = 0; n < calls; n++)
-            body(c, plan, kernels->name, algorithm);
+            body(&called);
         const int64_t grown = resident_pages() - before;
         if (grown > bound * calls / CALLS)
             test_fail("%s: %lld pages more after %d calls", case_describe(&c->spec), (long long)grown, calls);
