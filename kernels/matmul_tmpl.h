@@ -75,7 +75,7 @@ static __attribute__((noinline)) void tile_edge(int64_t k, const float *a, const
 
 static void matmul(int64_t m, int64_t n, int64_t k, const float *a, const float *b, int64_t b_panel_stride,
                    float *c, int64_t c_stride, bool accumulate) {
-    if (k == 0 && !accumulate)
+    if (k == 0 && n > 0 && !accumulate)
         for (int64_t i = 0; i < m; i++)
             memset(c + i * c_stride, 0, (size_t)n * sizeof *c);
     for (int64_t top = 0; top < m; top += MATMUL_ROWS) {
