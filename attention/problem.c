@@ -129,13 +129,16 @@ attn_status attn_problem_check(const attn_problem *p, attn_error *error) {
     if (p->heads % p->kv_heads)
         return attn_fail(error, ATTN_INVALID, "heads is %lld, must be a multiple of kv_heads, which is %lld",
                          (long long)p->heads, (long long)p->kv_heads);
-    int64_t count;
-    if (__builtin_mul_overflow(p->batch, p->heads, &count) ||
-        __builtin_mul_overflow(count, attn_max(p->queries, 1), &count) ||
-        __builtin_mul_overflow(count, attn_max(p->keys, 1), &count) ||
-        __builtin_mul_overflow(count, 2 * (p->head_dim + p->value_dim), &count))
+    /* Weeks of work. What is counted in bytes then fits in 63 bits too: the scores of `naive`, packed keys
+     * and values, strides; also of a batch that is empty. */
+    const int64_t most_flops = (int64_t)1 << 58;
+    int64_t flops;
+    if (__builtin_mul_overflow(attn_max(p->batch, 1), p->heads, &flops) ||
+        __builtin_mul_overflow(flops, attn_max(p->queries, 1), &flops) ||
+        __builtin_mul_overflow(flops, attn_max(p->keys, 1), &flops) ||
+        __builtin_mul_overflow(flops, 2 * (p->head_dim + p->value_dim), &flops) || flops > most_flops)
         return attn_fail(error, ATTN_INVALID,
-                         "batch * heads * queries * keys * 2 (head_dim + value_dim) does not fit in 63 bits");
+                         "batch * heads * queries * keys * 2 (head_dim + value_dim) is beyond 2^58");
     if (!attn_dtype_name(p->dtype))
         return attn_fail(error, ATTN_INVALID, "dtype is %d, must be f32, f16 or bf16", (int)p->dtype);
     if (isinf(p->scale))

@@ -54,7 +54,13 @@ static void bad_sizes(void **state) {
     }
     attn_problem problem = good(); /* each size is fine, their product is not */
     problem.batch = problem.queries = problem.keys = (int64_t)1 << 30;
-    expect_refusal(&problem, NULL, ATTN_INVALID, "63 bits");
+    expect_refusal(&problem, NULL, ATTN_INVALID, "2^58");
+    problem = good(); /* a workspace past 2^63 bytes, whether there is a batch to use it or not */
+    problem.keys = (int64_t)1 << 40;
+    problem.head_dim = (int64_t)1 << 20;
+    expect_refusal(&problem, NULL, ATTN_INVALID, "2^58");
+    problem.batch = 0;
+    expect_refusal(&problem, NULL, ATTN_INVALID, "2^58");
 }
 
 /* Guards: numbers and options outside their range are refused by name. */
