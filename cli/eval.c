@@ -35,7 +35,7 @@ static void help(void) {
         "  --alibi              subtracts slope * |distance|, slopes by the published rule for any H\n"
         "  --bias FILE          added to the scores: floats that broadcast to (B, H, Nq, Nk) like NumPy,\n"
         "                       aligned on the right: three dimensions are (H, Nq, Nk), never (B, Nq, Nk),\n"
-        "                       two are (Nq, Nk); -inf masks\n"
+        "                       two are (Nq, Nk); -inf masks, no finite number does\n"
         "  --mask FILE          bool, true = attend; broadcasts like --bias\n"
         "  --kv-lens FILE       integers (B,), or one for all: keys at or past the length are padding\n"
         "  --q-offsets FILE     integers (B,), or one for all: query i stands at position i + offset among\n"

@@ -3,6 +3,8 @@
 #include "cli.h"
 #include "npy.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,26 +27,6 @@ static bool broadcast(const npy_header *header, int64_t strides[4], const int64_
         stride *= size;
     }
     return true;
-}
-
-static bool load_broadcast(int which, npy_array *array, const attn_problem *p, attn_tensors *tensors,
-                           cli_inputs *inputs) {
-    const char *name = cli_input_names[which];
-    const int64_t target[4] = {p->batch, p->heads, p->queries, p->keys};
-    if (!broadcast(&array->header, which == INPUT_MASK ? tensors->mask_strides : tensors->bias_strides,
-                   target)) {
-        char text[NPY_SHAPE_TEXT], target_text[NPY_SHAPE_TEXT];
-        cli_error("--%s has shape %s, which does not broadcast to (B, H, Nq, Nk) = %s", name,
-                  npy_shape_text(array->header.rank, array->header.shape, text, sizeof text),
-                  npy_shape_text(4, target, target_text, sizeof target_text));
-        npy_free(array);
-        return false;
-    }
-    if (which == INPUT_MASK)
-        tensors->mask = inputs->memory[which] = npy_take_booleans(array, name);
-    else
-        tensors->bias = inputs->memory[which] = npy_take_floats(array, name);
-    return inputs->memory[which] != NULL;
 }
 
 /* A list of `size` elements, one per `per` (batch, query head), or a scalar for all of them. */
@@ -74,9 +56,42 @@ static int64_t *load_integers(npy_array *array, const char *name, int64_t times)
     return repeat(npy_take_integers(array, name), copies, 1, sizeof(int64_t), name);
 }
 
+/* Beyond float32 a finite float64 would become infinite: a bias that masks, a sink that takes everything.
+ * Both stay numbers, the largest there are. */
+static void keep_finite(npy_array *array) {
+    if (array->header.kind != 'f' || array->header.item_bytes != 8)
+        return;
+    double *values = array->data;
+    for (int64_t i = 0; i < array->header.count; i++) {
+        if (isfinite(values[i]) && fabs(values[i]) > FLT_MAX)
+            values[i] = copysign(FLT_MAX, values[i]);
+    }
+}
+
 static float *load_floats(npy_array *array, const char *name, int64_t times) {
     int64_t copies = array->header.rank == 0 ? times : 1;
+    keep_finite(array);
     return repeat(npy_take_floats(array, name), copies, 1, sizeof(float), name);
+}
+
+static bool load_broadcast(int which, npy_array *array, const attn_problem *p, attn_tensors *tensors,
+                           cli_inputs *inputs) {
+    const char *name = cli_input_names[which];
+    const int64_t target[4] = {p->batch, p->heads, p->queries, p->keys};
+    if (!broadcast(&array->header, which == INPUT_MASK ? tensors->mask_strides : tensors->bias_strides,
+                   target)) {
+        char text[NPY_SHAPE_TEXT], target_text[NPY_SHAPE_TEXT];
+        cli_error("--%s has shape %s, which does not broadcast to (B, H, Nq, Nk) = %s", name,
+                  npy_shape_text(array->header.rank, array->header.shape, text, sizeof text),
+                  npy_shape_text(4, target, target_text, sizeof target_text));
+        npy_free(array);
+        return false;
+    }
+    if (which == INPUT_MASK)
+        tensors->mask = inputs->memory[which] = npy_take_booleans(array, name);
+    else
+        tensors->bias = inputs->memory[which] = load_floats(array, name, 1);
+    return inputs->memory[which] != NULL;
 }
 
 /* Segments (B, Nk), or (Nk,) for every batch. */

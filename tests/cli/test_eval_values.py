@@ -124,6 +124,28 @@ def test_mask_and_bias_broadcast_like_numpy(attnscope, tensors, levels, shape):
     check(attnscope, tensors, levels, options, expected)
 
 
+@pytest.mark.parametrize("least", [np.finfo("f2").min, np.finfo("f4").min, np.finfo("f8").min])
+def test_finite_biases_do_not_mask(attnscope, tensors, levels, least):
+    """However negative a finite bias is, in whatever type, a row that has it everywhere is an ordinary
+    row; only -inf masks. Finite sink logits beyond float32 stay numbers too."""
+    q, k, v = tensors.random(1, 2, 2, 3, 70)
+    bias = np.zeros((3, 70), least.dtype)
+    bias[1] = least
+    bias[2] = -np.inf
+    tensors.save(q=0 * q, bias=bias, sink=np.array([-1e300, 1e300]))
+    options = [f"--bias={tensors.path('bias')}", f"--weights={tensors.path('w')}"]
+    for how in every_way(levels):
+        assert attnscope(*tensors.arguments(*options, *how)).code == 0
+        w = tensors.load("w")
+        assert (abs(w[:, :, :2] - 1 / 70) <= 70 * EPS / 70).all() and not w[:, :, 2].any()
+    options += [f"--sink-logit={tensors.path('sink')}", f"--lse={tensors.path('lse')}"]
+    for how in every_way(levels):
+        assert attnscope(*tensors.arguments(*options, *how)).code == 0
+        w, lse = tensors.load("w"), tensors.load("lse")
+        assert (abs(w[0, 0, 0] - 1 / 70) <= 70 * EPS / 70).all() and not w[0, 1].any()
+        assert np.isfinite(lse).all() and (lse[0, 1] == np.finfo("f4").max).all()
+
+
 def test_mask_of_three_dimensions_counts_from_the_right(attnscope, tensors):
     """With B == H, a mask of three dimensions is (H,Nq,Nk), never (B,Nq,Nk)."""
     q, k, v = tensors.random(batch=3, heads=3, kv_heads=3, queries=7, keys=7)
