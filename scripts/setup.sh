@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what attnscope's own commands need, and nothing that is already there.
 #
-#   scripts/setup.sh [GROUP]...      groups: build test clang lint arm python python-dev
+#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz lint arm python python-dev
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -20,8 +20,8 @@ log_dir=$root/build-logs
 venv=$root/.venv
 
 # What each group looks for, and the package that provides it. cmd: a program on PATH; pc: a
-# pkg-config module; deb: a Debian package without either (only checked under apt). "-" means that
-# this manager needs nothing for it.
+# pkg-config module; fuzzer: libFuzzer of that compiler; deb: a Debian package without either (only
+# checked under apt). "-" means that this manager needs nothing for it.
 #
 #       group   look for                   apt                      dnf                     pacman                 brew
 readonly table='
@@ -38,6 +38,9 @@ readonly table='
         clang   cmd:clang                  clang                    clang                   clang                  -
         clang   cmd:clang++                clang                    clang                   clang                  -
         clang   deb:libomp-dev             libomp-dev               libomp-devel            openmp                 libomp
+        fuzz    cmd:clang                  clang                    clang                   clang                  -
+        fuzz    cmd:clang++                clang                    clang                   clang                  -
+        fuzz    fuzzer:clang               libclang-rt-dev          compiler-rt             compiler-rt            -
         lint    cmd:shellcheck             shellcheck               ShellCheck              shellcheck             shellcheck
         arm     cmd:aarch64-linux-gnu-gcc  gcc-aarch64-linux-gnu    -                       -                      -
         arm     cmd:aarch64-linux-gnu-g++  g++-aarch64-linux-gnu    -                       -                      -
@@ -91,6 +94,8 @@ have() {
         pc) pkg-config --exists "$name" 2>/dev/null ;;
         meson) find_meson "$name" >/dev/null ;;
         python) find_python "${name/./, }" >/dev/null ;;
+        fuzzer) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+            "$name" -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null ;;
         deb) [ "$manager" != apt ] || [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] ;;
         *) die "internal: unknown kind in the table: $1" ;;
     esac
@@ -216,7 +221,7 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | lint | arm | python) wanted+=" $group" ;;
+            build | test | clang | fuzz | lint | arm | python) wanted+=" $group" ;;
             python-dev)
                 wanted+=" python"
                 requirements+=("$root/scripts/requirements-dev.txt")
@@ -225,7 +230,7 @@ main() {
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
                 exit 0
                 ;;
-            *) die "unknown group: $group (build, test, clang, lint, arm, python, python-dev)" ;;
+            *) die "unknown group: $group (build, test, clang, fuzz, lint, arm, python, python-dev)" ;;
         esac
     done
     mkdir -p "$log_dir"

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import fuzz
 from .commands import CommandError, Commands, output_of
 from .results import FAILED, PASSED, Case, read_junit, read_meson_log
 
 ROOT = Path(__file__).resolve().parents[2]
 MESON = os.environ.get("MESON", "meson")
 SYSROOT = ROOT / "build-sysroot-arm64"
-PYTHON_TESTS = ["tests/cli", "tests/bench", "tests/report", "tests/runner"]
+PYTHON_TESTS = ["tests/cli", "tests/bench", "tests/report", "tests/runner", "tests/dispatch"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Build:
     directory: Path
     compilers: tuple[str, str]
     options: tuple[str, ...]
+    target: str = ""  # what is compiled of it; everything if empty
 
     def make(self, commands: Commands) -> None:
         """Configures if anything that Meson does not follow by itself has changed, and compiles."""
@@ -38,7 +40,7 @@ class Build:
             shutil.rmtree(self.directory, ignore_errors=True)
             commands.need("configure", [MESON, "setup", *arguments], env)
             stamp.write_text(key)
-        commands.need("build", [MESON, "compile", "-C", self.directory])
+        commands.need("build", [MESON, "compile", "-C", self.directory, *self.target.split()])
 
     def test(
         self, commands: Commands, label: str = "", env: dict | None = None, slower: int = 1
@@ -72,6 +74,16 @@ ARM = Build(
     ("gcc", "g++"),  # of the build machine; the cross file names the others
     ("--buildtype=release", *WARNINGS_ARE_ERRORS, "--cross-file", "scripts/cross/aarch64.ini")
     + ("--cross-file", str(SYSROOT / "machine.ini")),
+)
+
+# Only what the fuzzers are made of is compiled, all of it with the marks by which libFuzzer sees what ran.
+FUZZ = Build(
+    ROOT / "build-test-fuzz",
+    ("clang", "clang++"),
+    ("--buildtype=debugoptimized", "-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false")
+    + ("-Dfuzz=true", "-Dc_args=-fsanitize=fuzzer-no-link", "-Dtests=enabled", "-Dwerror=true")
+    + ("-Dbench=disabled", "-Dhwloc=disabled", "-Dopenmp=disabled"),
+    target="fuzz",
 )
 
 
@@ -187,6 +199,11 @@ def run_install(commands: Commands) -> list[Case]:
     return run_pytest(commands, "install", ["tests/install"], {"ATTNSCOPE_DESTDIR": str(place)})
 
 
+def run_fuzz(commands: Commands) -> list[Case]:
+    FUZZ.make(commands)
+    return fuzz.run_targets(commands, FUZZ.directory / "tests" / "fuzz", ROOT / "tests" / "fuzz")
+
+
 @dataclass(frozen=True)
 class Suite:
     """One line of suites.def, with what runs it."""
@@ -206,6 +223,7 @@ RUNNERS = {
     "python": (run_python,),
     "arm": (run_arm, arm_impossible),
     "install": (run_install,),
+    "fuzz": (run_fuzz, fuzz.impossible),
 }
 
 
