@@ -79,6 +79,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
 
+    /* No term counts twice, and none is passed over. */
+    int terms = 1;
+    for (const char *at = text; *at; at++)
+        terms += *at == ',';
+    FUZZ_CHECK(terms == __builtin_popcount(pattern.terms) || (terms == 1 && pattern.terms == 0),
+               "%d terms, 0x%x: %s", terms, pattern.terms, text);
+
     char *canonical = format(&pattern);
     const attn_pattern again = parse(canonical);
     check_equal(&pattern, &again, canonical);

@@ -332,7 +332,7 @@ static bool small(const attn_problem *p) {
             return false;
     /* Where scores leave the range in which float32 and double agree on what is finite, nothing is compared.
      */
-    return work <= 1 << 14 && p->queries <= 256 && p->keys <= 4096 && !(fabsf(p->scale) > 64) &&
+    return work <= 1 << 16 && p->queries <= 256 && p->keys <= 4096 && !(fabsf(p->scale) > 64) &&
            (p->softcap == 0 || (p->softcap > 1e-3f && p->softcap < 1e6f));
 }
 
