@@ -155,13 +155,19 @@ static ref_row softmax(const attn_problem *problem, work *w, int64_t count, doub
     return row;
 }
 
+/* weight * value. An infinite value is infinite however small its weight: where the weight has
+ * underflowed, in double or in float32, Inf and NaN are both right (see ref_compare), 0 is not. */
+static double contribution(double weight, double value) {
+    return isinf(value) && !isnan(weight) ? value : weight * value;
+}
+
 static void write_values(const attn_problem *problem, work *w, const ref_row *row, int64_t position,
                          const ref_result *result) {
     for (int64_t c = 0; c < problem->value_dim; c++) {
         double out = 0;
         for (int64_t a = 0; a < row->count; a++) {
             w->column[a] = w->values[w->index[a] * problem->value_dim + c];
-            out += w->weight[a] * w->column[a];
+            out += contribution(w->weight[a], w->column[a]);
         }
         if (result->out)
             result->out[position * problem->value_dim + c] = out;

@@ -193,10 +193,17 @@ static void attended_pairs_show(void **state) {
     f = make(1, 1, 1, 2, 1, 2, q, inf_k, finite_v); /* a score of +inf */
     compute(&f);
     assert_true(isnan(f.out[0]) && isnan(f.out[1]) && f.lse[0] == INFINITY);
-    const float inf_v[] = {1, INFINITY, 2, 4};
+    const float inf_v[] = {1, INFINITY, 2, 4}, nan_v[] = {1, 2, 3, NAN};
     f = make(1, 1, 1, 2, 1, 2, q, k, inf_v);
     compute(&f);
     assert_true(f.out[0] == 1.5 && f.out[1] == INFINITY);
+    const float far_k[] = {0, -2000}; /* its weight underflows even in double: Inf all the same, or NaN */
+    f = make(1, 1, 1, 2, 1, 2, q, far_k, inf_v);
+    compute(&f);
+    assert_true(f.out[0] == 1 && f.out[1] == INFINITY && f.out_tolerance[1] == INFINITY);
+    f.tensors.v.data = nan_v;
+    compute(&f);
+    assert_true(f.out[0] == 1 && isnan(f.out[1]));
 }
 
 /* Guards: a finite bias is an ordinary number, however low; what leaves float32 is infinite. */
