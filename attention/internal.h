@@ -111,8 +111,8 @@ int64_t attn_runs_limit(const attn_plan *plan);
 /* int64_t elements of scratch that attn_runs needs. */
 int64_t attn_runs_scratch(const attn_plan *plan);
 
-/* Attended pairs of the view's pattern, exactly. */
-int64_t attn_count_pairs(const attn_view *view, int64_t *scratch);
+/* Attended pairs of the view's pattern, exactly; those that topk chooses among, or those that it leaves. */
+int64_t attn_count_pairs(const attn_view *view, int64_t *scratch, bool before_topk);
 
 /* ---- plan.c ---- */
 

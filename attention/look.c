@@ -105,21 +105,26 @@ void attn_look_row(attn_look *look, int64_t query, uint64_t *bits) {
     attn_row_bits_all(&look->view, query, 0, look->plan->problem.keys, bits);
 }
 
-static int64_t count_useful(attn_look *look) {
+/* Pairs that are attended before and after topk chooses. */
+static void count_attended(attn_look *look, int64_t *before, int64_t *after) {
     const attn_problem *problem = &look->plan->problem;
-    if (!attn_view_has_data(&look->view))
-        return attn_count_pairs(&look->view, look->scratch);
-    int64_t useful = 0;
+    *before = *after = 0;
+    if (!attn_view_has_data(&look->view)) {
+        *before = attn_count_pairs(&look->view, look->scratch, true);
+        *after = attn_count_pairs(&look->view, look->scratch, false);
+        return;
+    }
     for (int64_t i = 0; i < problem->queries; i++) {
         attn_look_row(look, i, look->bits);
         const int64_t attended = count_bits(look->bits, problem->keys);
-        useful += problem->pattern.terms & ATTN_TOPK ? attn_min(problem->pattern.topk, attended) : attended;
+        *before += attended;
+        *after += problem->pattern.terms & ATTN_TOPK ? attn_min(problem->pattern.topk, attended) : attended;
     }
-    return useful;
 }
 
 attn_counts attn_look_count(attn_look *look) {
     attn_counts counts = {0};
+    int64_t attended;
     for (int64_t t = 0; t < look->plan->query_tiles; t++) {
         attn_look_tiles(look, t, look->kinds);
         for (int64_t tile = 0; tile < look->plan->key_tiles; tile++) {
@@ -129,6 +134,8 @@ attn_counts attn_look_count(attn_look *look) {
                 counts.pairs_executed += rows_of(look, t) * keys_of(look, tile);
         }
     }
-    counts.pairs_useful = count_useful(look);
+    count_attended(look, &attended, &counts.pairs_useful);
+    if (look->plan->problem.pattern.terms & ATTN_TOPK)
+        counts.pairs_executed = attended;
     return counts;
 }

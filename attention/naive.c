@@ -67,7 +67,8 @@ typedef struct naive_rows {
     attn_view view;
     int64_t batch, kv_head;
     int64_t row, rows;
-    int64_t attended; /* pairs, counted by stage_mask */
+    int64_t attended;   /* pairs, counted by stage_mask */
+    int64_t candidates; /* pairs that topk chooses among; 0 without it */
 } naive_rows;
 
 static float *score_row(const naive_rows *n, int64_t r) {
@@ -188,6 +189,8 @@ static void stage_mask(naive_rows *n) {
                                 .bias = n->view.bias ? row_bias(n, i) : NULL,
                                 .mask = masked && !topk ? bits : NULL,
                             });
+        for (int64_t word = 0; topk && word < attn_ceil_div(n->view.keys, 64); word++)
+            n->candidates += __builtin_popcountll(bits[word]);
         if (topk)
             keep_topk(scores, n->view.keys, problem->pattern.topk, bits, n->w.heap);
         if (masked && (topk || !adjusted))
@@ -291,7 +294,7 @@ void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *worksp
         for (int stage = 0; stage < ATTN_STAGE_COUNT; stage++)
             stages[stage](&n);
         total.pairs_useful += n.attended;
-        total.pairs_executed += n.rows * n.view.keys;
+        total.pairs_executed += plan->problem.pattern.terms & ATTN_TOPK ? n.candidates : n.rows * n.view.keys;
         *(is_masked(&n) ? &total.tiles_partial : &total.tiles_full) +=
             (end - unit) * attn_ceil_div(n.view.keys, plan->key_tile);
         unit = end;

@@ -103,7 +103,7 @@ static attn_status make_runs(attn_plan *plan, attn_error *error) {
     const bool keep = !(problem->inputs & ATTN_HAS_Q_OFFSETS);
     const int64_t repeat = problem->batch * (problem->heads / plan->heads_distinct);
     const int64_t limit = attn_runs_limit(plan);
-    int64_t used = 0, capacity = 0;
+    int64_t used = 0, capacity = 0, attended = 0;
     attn_status status = ATTN_OK;
     int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
     attn_run *found = malloc((size_t)limit * sizeof *found);
@@ -114,7 +114,9 @@ static attn_status make_runs(attn_plan *plan, attn_error *error) {
     for (int64_t head = 0; head < plan->heads_distinct; head++) {
         const attn_view view = attn_view_static(plan, head);
         int64_t *cost = plan->cost_before + head * (plan->query_tiles + 1);
-        plan->info.pairs_useful += attn_count_pairs(&view, scratch);
+        plan->info.pairs_useful += attn_count_pairs(&view, scratch, false);
+        if (problem->pattern.terms & ATTN_TOPK)
+            attended += attn_count_pairs(&view, scratch, true);
         for (int64_t t = 0; t < plan->query_tiles; t++) {
             const int64_t count = attn_runs(&view, t, scratch, found);
             const int64_t pairs = count_tile(plan, t, found, count, &plan->info);
@@ -141,6 +143,9 @@ static attn_status make_runs(attn_plan *plan, attn_error *error) {
     attn_info *info = &plan->info;
     info->pairs_dense = problem->batch * problem->heads * problem->queries * problem->keys;
     info->pairs_useful *= repeat;
+    /* topk looks at every attended pair, and only then chooses. */
+    if (problem->pattern.terms & ATTN_TOPK)
+        info->pairs_executed = attended;
     info->pairs_executed *= repeat;
     info->tiles_full *= repeat;
     info->tiles_partial *= repeat;
@@ -212,7 +217,8 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
             info->tiles_partial += info->tiles_full + info->tiles_absent;
             info->tiles_full = info->tiles_absent = 0;
         }
-        info->pairs_executed = info->pairs_dense;
+        if (!(problem->pattern.terms & ATTN_TOPK))
+            info->pairs_executed = info->pairs_dense;
         info->workspace_bytes = attn_naive_workspace(plan);
     } else {
         info->workspace_bytes = plan->splits > 1 ? attn_decode_workspace(plan) : attn_flash_workspace(plan);

@@ -326,14 +326,15 @@ static int64_t count_row(const attn_view *view, int64_t i, attn_interval *list) 
     return total;
 }
 
-int64_t attn_count_pairs(const attn_view *view, int64_t *scratch) {
+int64_t attn_count_pairs(const attn_view *view, int64_t *scratch, bool before_topk) {
     const attn_pattern *pattern = &view->plan->problem.pattern;
+    const bool limited = (pattern->terms & ATTN_TOPK) && !before_topk;
     if (!pattern->terms)
         return view->plan->problem.queries * view->keys;
     int64_t total = 0;
     for (int64_t i = 0; i < view->plan->problem.queries; i++) {
         const int64_t attended = count_row(view, i, (attn_interval *)scratch);
-        total += pattern->terms & ATTN_TOPK ? attn_min(pattern->topk, attended) : attended;
+        total += limited ? attn_min(pattern->topk, attended) : attended;
     }
     return total;
 }

@@ -33,6 +33,8 @@
  *   - Nothing is read or written outside the tensors given, and the floating-point
  *     environment of the caller is neither relied on beyond round-to-nearest nor changed.
  *
+ * Status flags may be raised (infinities meet in masked pairs), so floating-point traps must be off.
+ *
  * Accuracy: arithmetic is float32; each element lies within a bound that grows with the
  * rounding of the scores, see docs/numerics.md, which also names the test that holds it.
  */
@@ -220,7 +222,7 @@ typedef struct attn_info {
     int64_t tiles_partial;    /* some pairs attended: visited with a mask */
     int64_t tiles_absent;     /* none attended: costs nothing */
     int64_t pairs_useful;     /* attended by the pattern */
-    int64_t pairs_executed;   /* in visited tiles */
+    int64_t pairs_executed;   /* in visited tiles; with topk, those that it chooses among */
     int64_t pairs_dense;      /* B * H * Nq * Nk */
     int64_t workspace_bytes;  /* for one call of attn_execute_part */
 } attn_info;
@@ -248,7 +250,7 @@ typedef struct attn_tensor {
 typedef struct attn_counts {
     int64_t tiles_full, tiles_partial;
     int64_t pairs_useful;   /* attended */
-    int64_t pairs_executed; /* visited */
+    int64_t pairs_executed; /* visited; with topk, those that it chooses among */
 } attn_counts;
 
 typedef struct attn_tensors {
@@ -296,8 +298,8 @@ ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *ten
  * Through the same dispatch; `isa` as in attn_options. All matrices are row-major with the given
  * row strides. */
 
-/* C[m][n] = A[m][k] * B[n][k]^T (scores). Each dot product is one chain of k fused multiply-adds
- * (multiply, then add, at level scalar on x86): error at most k * 2^-23 * sum |a||b|. */
+/* C[m][n] = A[m][k] * B[n][k]^T (scores). Each dot product is a sum of chains of at most 256 fused
+ * multiply-adds (multiply, then add, at level scalar on x86): error at most k * 2^-23 * sum |a||b|. */
 ATTN_API attn_status attn_matmul_nt_f32(const char *isa, int64_t m, int64_t n, int64_t k, const float *a,
                                         int64_t a_stride, const float *b, int64_t b_stride, float *c,
                                         int64_t c_stride, attn_error *error);

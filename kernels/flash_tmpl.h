@@ -7,12 +7,17 @@
  *                tile are constant displacements from one pointer
  *
  * Scores of the whole tile are computed into scratch, turned into exponentials row by row in place,
- * and are then the left operand of the value product, whose accumulators start at the rescaled
- * ones: the rescaling of online softmax costs one multiply per accumulator and step. */
+ * and are then the left operand of the value product. Each step's product starts at zero and joins the
+ * rescaled accumulators by one FMA: the rescaling of online softmax is free, and errors grow with the keys of
+ * a step plus the number of steps, not with all keys as one long chain would have them. */
 
-#define ROW_RESCALED(i)                                                                                      \
-    vf c0_##i = vf_mul(vf_load(c + (i)*c_stride), vf_set1(alpha[i]));                                        \
-    vf c1_##i = vf_mul(vf_load(c + (i)*c_stride + VL), vf_set1(alpha[i]));
+#define ROW_ONTO_RESCALED(i)                                                                                 \
+    {                                                                                                        \
+        const vf factor = vf_set1(alpha[i]);                                                                 \
+        float *const at = c + (i)*c_stride;                                                                  \
+        vf_store(at, vf_fma(factor, vf_load(at), c0_##i));                                                   \
+        vf_store(at + VL, vf_fma(factor, vf_load(at + VL), c1_##i));                                         \
+    }
 
 #ifdef VF_ROW_PAIRS
 #    define ROW_PAIR(i) VF_ROW_PAIR(p + (i)*SCORE_STRIDE, b00, b01, b10, b11, c0_##i, c1_##i);
@@ -29,7 +34,7 @@
 /* C[MR][NR] = alpha[row] * C + P B: P is MR rows of exponentials of k keys, B one panel of values. */
 static __attribute__((noinline)) void tile_values(int64_t k, const float *p, const float *b,
                                                   const float *alpha, float *c, int64_t c_stride) {
-    FOR_ROWS(ROW_RESCALED)
+    FOR_ROWS(ROW_ZERO)
     int64_t l = 0;
 #ifdef VF_ROW_PAIRS
     for (; l + 2 <= k; l += 2) {
@@ -48,7 +53,7 @@ static __attribute__((noinline)) void tile_values(int64_t k, const float *p, con
         p++;
         b += NR;
     }
-    FOR_ROWS(ROW_STORE)
+    FOR_ROWS(ROW_ONTO_RESCALED)
 }
 
 #define ROW_SCORES_OUT(i)                                                                                    \

@@ -6,8 +6,9 @@
  *   SCORE_STRIDE row stride, in floats, of the score tile that flash keeps in scratch
  *
  * The accumulators are named variables, not an array: compilers keep names in registers, while an
- * array indexed by an unrolled loop ends up in memory as often as not. Every element of C is one
- * chain of FMAs over ascending k, full tile or edge, so a row's result is the same wherever it lies. */
+ * array indexed by an unrolled loop ends up in memory as often as not. Every element of C is the sum of
+ * chains of FMAs over ascending k, cut every MATMUL_DEPTH, full tile or edge, so a row's result is the same
+ * wherever it lies. */
 
 #define NR (2 * VL)
 
@@ -21,10 +22,12 @@
 #define FOR_ROWS(F) ROWS_NAME_(MR)(F)
 
 #define ROW_ZERO(i) vf c0_##i = vf_set1(0.0f), c1_##i = vf_set1(0.0f);
-#define ROW_LOAD(i) vf c0_##i = vf_load(c + (i)*c_stride), c1_##i = vf_load(c + (i)*c_stride + VL);
 #define ROW_STORE(i)                                                                                         \
     vf_store(c + (i)*c_stride, c0_##i);                                                                      \
     vf_store(c + (i)*c_stride + VL, c1_##i);
+#define ROW_ADD(i)                                                                                           \
+    vf_store(c + (i)*c_stride, vf_add(vf_load(c + (i)*c_stride), c0_##i));                                   \
+    vf_store(c + (i)*c_stride + VL, vf_add(vf_load(c + (i)*c_stride + VL), c1_##i));
 #define ROW_PANEL(i) VF_PANEL_ROW(step, i, i, b0, b1, c0_##i, c1_##i);
 
 #define PANEL_STEPS                                                                                          \
@@ -44,12 +47,13 @@ static __attribute__((noinline)) void tile_new(int64_t k, const float *a, const 
     FOR_ROWS(ROW_STORE)
 }
 
-/* C[MR][NR] += A B: the chains go on from C. */
+/* C[MR][NR] += A B. The product starts at zero: sums of blocks err less than one chain through all of them.
+ */
 static __attribute__((noinline)) void tile_add(int64_t k, const float *a, const float *b, float *c,
                                                int64_t c_stride) {
-    FOR_ROWS(ROW_LOAD)
+    FOR_ROWS(ROW_ZERO)
     PANEL_STEPS
-    FOR_ROWS(ROW_STORE)
+    FOR_ROWS(ROW_ADD)
 }
 
 /* The same for a tile at an edge, where only rows x cols of C exist: by way of a whole tile. */

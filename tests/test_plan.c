@@ -31,7 +31,7 @@ static const char *const patterns[] = {
     "random=2:16:7",
     "random=3:100:1,sink=9",
     "causal,random=1:8:3,window=4",
-    "topk=7", /* the last: naive only, and its tiles are those without it */
+    "causal,window=40,topk=7", /* the last: naive only, and its tiles are those without it */
 };
 
 static attn_plan *plan_of(void **state, const char *pattern, int64_t queries, int64_t keys,
@@ -119,6 +119,16 @@ static void executed_equals_planned(void **state) {
         }
 }
 
+/* Guards: with topk, useful are the K of each row (or as many as there are), executed all that it chose
+ * among. */
+static void topk_counts(void **state) {
+    attn_plan *plan = plan_of(state, "causal,topk=5", 20, 20, ATTN_NAIVE);
+    assert_int_equal(plan->info.pairs_useful, 1 + 2 + 3 + 4 + 16 * 5);
+    assert_int_equal(plan->info.pairs_executed, 20 * 21 / 2);
+    assert_int_equal(plan->info.pairs_dense, 400);
+    attn_plan_destroy(plan);
+}
+
 /* Guards: patterns cost their pairs. Per query tile of R rows and key tiles of T keys, each border of a run
  * may waste what lies between the border and the grid (under T keys in each row) and, where the border moves
  * with the row, the triangle of R (R - 1) / 2 pairs. */
@@ -202,6 +212,7 @@ int main(void) {
     test_list tests = {0};
     test_add_levels(&tests, "tiles are exact", tiles_are_exact);
     test_add_levels(&tests, "executed equals planned", executed_equals_planned);
+    test_add_levels(&tests, "topk counts", topk_counts);
     test_add_levels(&tests, "patterns cost their pairs", patterns_cost_their_pairs);
     test_add_levels(&tests, "runs stay few", runs_stay_few);
     test_add_levels(&tests, "parts share the cost", parts_share_the_cost);
