@@ -154,10 +154,46 @@ static void leaning_is_seen(void **state) {
     case_free(c);
 }
 
+/* Guards: values are summed in blocks, not in one chain through all keys: a uniform average of equal values,
+ * whose roundings all lean one way, errs with the keys of a block plus the number of blocks. With blocks of B
+ * <= 256 keys the sums of weights and of values err by at most (B + n / B) * 2^-24 each, and a few roundings
+ * more; one chain of these n errs by some n / 8 * 2^-24. */
+static void long_sums_do_not_drift(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t n = test_quick() ? 16384 : 65536, queries = 12;
+    float *zeros = calloc((size_t)n, sizeof *zeros), *values = malloc((size_t)n * sizeof *values);
+    assert_non_null(zeros);
+    assert_non_null(values);
+    for (int64_t j = 0; j < n; j++)
+        values[j] = 0.1f;
+    for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+        attn_problem problem;
+        attn_plan *plan;
+        attn_tensors tensors;
+        float out[12];
+        attn_problem_init(&problem, 1, 1, 1, queries, n, 1, 1);
+        const attn_options options = {.isa = kernels->name, .algorithm = edge_algorithms[a]};
+        assert_int_equal(attn_plan_create(&problem, &options, &plan, NULL), ATTN_OK);
+        attn_tensors_init(&tensors, &problem, zeros, zeros, values, out);
+        assert_int_equal(attn_execute(plan, &tensors, NULL, 1, NULL), ATTN_OK);
+        const double block = (double)kernels->key_block;
+        const double bound = (2 * (block + (double)n / block) + 8) * 0x1p-24;
+        for (int64_t i = 0; i < queries; i++) {
+            const double error = fabs((double)out[i] / (double)values[0] - 1);
+            if (!(error <= bound))
+                test_fail("average of equal values is off by %.2g, more than %.2g", error, bound);
+        }
+        attn_plan_destroy(plan);
+    }
+    free(zeros);
+    free(values);
+}
+
 int main(void) {
     test_list list = {0};
     test_add(&list, "leaning is seen", leaning_is_seen);
     test_add_levels(&list, "weights sum to one", weights_sum_to_one);
     test_add_levels(&list, "errors do not lean", errors_do_not_lean);
+    test_add_levels(&list, "long sums do not drift", long_sums_do_not_drift);
     return test_run_list("edges_accuracy", &list);
 }
