@@ -74,15 +74,15 @@ static attn_status read_term(const char *name, const char *value, attn_pattern *
     } terms[] = {
         {"causal", ATTN_CAUSAL, NULL, NULL},
         {"causal-top-left", ATTN_CAUSAL_TOP_LEFT, NULL, NULL},
-        {"prefix", ATTN_PREFIX, &pattern->prefix, "prefix=P with P at least 1"},
-        {"chunk", ATTN_CHUNK, &pattern->chunk, "chunk=C with C at least 1"},
+        {"prefix", ATTN_PREFIX, &pattern->prefix, "prefix=P with P 1 to 2^60"},
+        {"chunk", ATTN_CHUNK, &pattern->chunk, "chunk=C with C 1 to 2^60"},
         {"window", ATTN_WINDOW, NULL,
-         "window=W with W at least 1, or window=L:R with L and R at least 0 or inf"},
-        {"sink", ATTN_SINK, &pattern->sink, "sink=S with S at least 1"},
-        {"global", ATTN_GLOBAL, &pattern->global, "global=G with G at least 1"},
-        {"stride", ATTN_STRIDE, &pattern->stride, "stride=T with T at least 1"},
-        {"random", ATTN_RANDOM, NULL, "random=R:B:SEED with R and B at least 1"},
-        {"topk", ATTN_TOPK, &pattern->topk, "topk=K with K at least 1"},
+         "window=W with W 1 to 2^60, or window=L:R with L and R 0 to 2^60 or inf"},
+        {"sink", ATTN_SINK, &pattern->sink, "sink=S with S 1 to 2^60"},
+        {"global", ATTN_GLOBAL, &pattern->global, "global=G with G 1 to 2^60"},
+        {"stride", ATTN_STRIDE, &pattern->stride, "stride=T with T 1 to 2^60"},
+        {"random", ATTN_RANDOM, NULL, "random=R:B:SEED with R and B 1 to 2^60"},
+        {"topk", ATTN_TOPK, &pattern->topk, "topk=K with K 1 to 2^60"},
     };
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         if (strcmp(name, terms[i].name))
@@ -102,7 +102,8 @@ static attn_status read_term(const char *name, const char *value, attn_pattern *
         } else if (terms[i].term == ATTN_RANDOM) {
             good = read_random(value, pattern);
         } else {
-            good = read_count(&value, 0, 1, terms[i].count);
+            const char *at = value; /* moves; `value` is still to be named */
+            good = read_count(&at, 0, 1, terms[i].count);
         }
         if (!good)
             return attn_fail(error, ATTN_INVALID, "pattern: term '%s%s%.60s' is wrong; accepted: %s", name,

@@ -109,8 +109,11 @@ static int run(bench_session *session, cli_output *output) {
     if (config->own_table)
         bench_table(session);
     bench_warnings(session);
+    /* The results come first: they are kept even where the table finds no room. */
     if (!write_results(session, output))
         return CLI_USAGE;
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_error("cannot write standard output");
     return exit_code(session);
 }
 

@@ -125,3 +125,22 @@ def test_environment_override_that_cannot_be_honoured(bench):
     outcome = bench("--n", "16", env={"ATTNSCOPE_ISA": "avx9"})
     assert outcome.code == 2
     assert "ATTNSCOPE_ISA" in outcome.err and "avx9" in outcome.err
+
+
+def test_full_standard_output_is_an_error_but_keeps_the_results(tmp_path):
+    """Guards that a table that cannot be written is told, and that the file is kept all the same."""
+    from conftest import QUICK, environment, program
+
+    path = tmp_path / "r.json"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [program(), "bench", *QUICK, "--n", "16", "--pattern", "causal", "--out", str(path)],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert "standard output" in done.stderr
+    assert path.exists()

@@ -127,6 +127,14 @@ def test_directory_cannot_be_made(run, small_file, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+# Guards a standard output that is closed: one line, no traceback.
+def test_closed_standard_output(sweep_file):
+    command = f'exec "{sys.executable}" "{SCRIPT}" --table "{sweep_file}" >&-'
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "attnscope report: standard output is closed\n"
+
+
 # Guards a full disk half-way: the old report stays as it was, nothing half-written is left.
 def test_disk_full(small_file, tmp_path):
     def limited():
