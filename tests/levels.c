@@ -44,6 +44,10 @@ const attn_kernels *test_kernels(void **state) {
 
 int test_run_list(const char *group, test_list *list) {
     int code = test_run(group, list->tests, list->count);
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->tests[i].initial_state != NULL)
+            free((void *)(uintptr_t)list->tests[i].name); /* asprintf's */
+    }
     free(list->tests);
     return code;
 }

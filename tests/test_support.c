@@ -1,6 +1,8 @@
 /* The test infrastructure itself: a runner that loses failures would make every other test worthless. */
 #include "tests/support.h"
 
+#include <signal.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +21,7 @@ static void child_skips(void **state) {
     test_skip("%s: no such thing here", "avx1024");
 }
 static void child_crashes(void **state) {
-    volatile int *nowhere = NULL;
-    *nowhere = 1;
+    raise(SIGSEGV); /* not a null store, which a sanitizer would stop first */
 }
 static void child_exits(void **state) {
     _exit(0);

@@ -219,7 +219,7 @@ static void wide_enough(void **state) {
     double used_out = 0, used_lse = 0;
     for (int kind = 0; kind < DATA_KINDS; kind++)
         for (size_t o = 0; o < COUNT_OF(options); o++)
-            for (size_t n = 0; n < COUNT_OF(sizes); n++) {
+            for (size_t n = 0; n < COUNT_OF(sizes) - (test_quick() ? 2 : 0); n++) {
                 subject s = subject_new((data_kind)kind, sizes[n].queries, sizes[n].keys, sizes[n].dim,
                                         options[o].inputs, options[o].pattern, options[o].softcap);
                 for (int style = 0; style < STYLES; style++) {
@@ -259,7 +259,7 @@ static void narrow_enough(void **state) {
     };
     const int64_t lengths[] = {16, 100, 600}, dims[] = {8, 64, 128};
     for (size_t f = 0; f < COUNT_OF(faults); f++)
-        for (size_t n = 0; n < COUNT_OF(lengths); n++)
+        for (size_t n = 0; n < COUNT_OF(lengths) - test_quick(); n++)
             for (size_t d = 0; d < COUNT_OF(dims); d++) {
                 attn_pattern pattern = faults[f].pattern;
                 if (pattern.terms & ATTN_WINDOW)
