@@ -144,7 +144,7 @@ def warnings(runs: list[Run]) -> list[str]:
         if isinstance(drift, dict) and drift.get("flagged") and isinstance(drift.get("change"), (int, float)):
             found.append(
                 f"{where}the machine drifted: the first row, measured again at the end, took "
-                f"{100 * drift['change']:+.1f} % longer."
+                f"{abs(100 * drift['change']):.1f} % {'longer' if drift['change'] > 0 else 'less'}."
             )
         if run.text("build_type") == "debug":
             found.append(f"{where}this is a debug build.")
