@@ -63,7 +63,11 @@ def flags() -> dict[str, dict[str, list[str]]]:
     for architecture in ("x86", "arm64"):
         match = re.search(rf"^kernel_flags_{architecture} = (\{{.*?^\}})", text, re.MULTILINE | re.DOTALL)
         assert match, f"no kernel_flags_{architecture} in kernels/meson.build"
-        found[architecture] = ast.literal_eval(match[1])
+        # What only some compilers know is asked for by a call; the flags that choose instructions begin with -m.
+        levels = ast.literal_eval(re.sub(r"cc\.get_supported_arguments\(([^)]*)\)", r"[\1]", match[1]))
+        found[architecture] = {
+            level: [flag for flag in flags if flag.startswith("-m")] for level, flags in levels.items()
+        }
     scalar = re.search(r"^  'scalar': cc\.get_supported_arguments\((.*?)\)", text, re.MULTILINE | re.DOTALL)
     assert scalar, "no flags of level scalar in kernels/meson.build"
     for levels in found.values():
