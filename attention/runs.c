@@ -2,16 +2,19 @@
  *
  * Every term gives, for the rows of the tile, a hull (keys that some row may attend through it) and a core
  * (keys that every row attends through it). Tiles are classified between the ends of these intervals alone,
- * so a tile row costs the number of its runs, not of its tiles. Where hulls and cores leave a short stretch
- * open, its tiles are looked at exactly, by their bits: the counts of tiles are then exact too. */
+ * so a tile row costs the number of its runs, not of its tiles. The few tiles that hulls and cores leave open
+ * are looked at one by one, by their bits, or with a stride by arithmetic: the counts of tiles are exact too.
+ */
 #include "attention/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A partial stretch of at most this many tiles is checked tile by tile. Borders of intervals need one or
- * two; a longer stretch comes from `stride` or from global rows, where nearly all tiles are partial. */
-#define EXACT_TILES 4
+/* A stretch that hulls and cores leave open is looked at tile by tile up to this length. The borders of
+ * intervals need one or two tiles; longer ones come from rows of `global`, where all tiles are partial, and
+ * from `stride`, whose tiles are worth finding one by one up to some 64 million keys. */
+#define OPEN_TILES 4
+#define STRIDE_TILES ((int64_t)1 << 20)
 
 /* The terms that give one interval per row: when there is no selection, the restriction itself. */
 typedef struct term_bounds {
@@ -29,9 +32,14 @@ int64_t attn_runs_scratch(const attn_plan *plan) {
     return plan->random.key_blocks + plan->blocks.key_blocks + ends_limit(plan);
 }
 
+static bool stride_by_tiles(const attn_plan *plan) {
+    return (plan->problem.pattern.terms & ATTN_STRIDE) && plan->key_tiles <= STRIDE_TILES;
+}
+
 int64_t attn_runs_limit(const attn_plan *plan) {
-    /* Each stretch between two ends gives one run, or EXACT_TILES when looked at exactly. */
-    return attn_min(EXACT_TILES * ends_limit(plan), plan->key_tiles) + 1;
+    /* Each stretch between two ends gives one run, or one for each of its tiles when looked at so. */
+    return stride_by_tiles(plan) ? plan->key_tiles + 1
+                                 : attn_min(OPEN_TILES * ends_limit(plan), plan->key_tiles) + 1;
 }
 
 /* The key tiles' view of a query tile while its runs are made. */
@@ -172,6 +180,24 @@ static attn_tile_kind exact_kind(const tile_row *row, attn_interval keys) {
     return all ? ATTN_TILE_FULL : ATTN_TILE_ABSENT;
 }
 
+/* Kind of one tile of a stretch that hulls and cores leave open. */
+static attn_tile_kind open_kind(const tile_row *row, attn_interval keys) {
+    const int64_t stride = row->view->plan->problem.pattern.stride;
+    bool others = row->block_count > 0 || !contains(row->restriction.core, keys);
+    for (int t = 0; t < row->term_count; t++)
+        others |= overlaps(row->terms[t].hull, keys);
+    if (!row->by_stride || others)
+        return exact_kind(row, keys);
+    /* The stride alone: the differences p - j of a tile are all numbers from `least` to `most`. Two of them
+     * at least, and a stride of at least 2, so never all of them multiples. */
+    const int64_t least = row->first_row + row->view->offset - (keys.last - 1);
+    const int64_t most = row->last_row - 1 + row->view->offset - keys.first;
+    if (least == most)
+        return exact_kind(row, keys);
+    return attn_floor_div(most, stride) > attn_floor_div(least - 1, stride) ? ATTN_TILE_PARTIAL
+                                                                            : ATTN_TILE_ABSENT;
+}
+
 static void add_end(const attn_view *view, int64_t *ends, int64_t *count, int64_t key) {
     const int64_t tile = view->plan->key_tile;
     const int64_t clipped = attn_max(0, attn_min(key, view->keys));
@@ -259,13 +285,14 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
         const attn_interval keys = {ends[k] * tile, attn_min(ends[k + 1] * tile, view->keys)};
         bool sure;
         const attn_tile_kind kind = stretch_kind(&row, keys, &sure);
-        if (kind != ATTN_TILE_PARTIAL || sure || ends[k + 1] - ends[k] > EXACT_TILES) {
+        const bool by_tiles = ends[k + 1] - ends[k] <= OPEN_TILES || stride_by_tiles(plan);
+        if (kind != ATTN_TILE_PARTIAL || sure || !by_tiles) {
             add_run(runs, &count, ends[k], ends[k + 1], kind);
             continue;
         }
         for (int64_t t = ends[k]; t < ends[k + 1]; t++) {
             const attn_interval one = {t * tile, attn_min((t + 1) * tile, view->keys)};
-            add_run(runs, &count, t, t + 1, exact_kind(&row, one));
+            add_run(runs, &count, t, t + 1, open_kind(&row, one));
         }
     }
     return count;
