@@ -6,6 +6,7 @@
  * calculation for softmax", 2018; tiles stream through cache-sized steps as in BLIS-like matrix products. */
 #include "attention/flash.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -151,6 +152,8 @@ static void take_step(flash_walk *walk, flash_step *step) {
  * left out, one that all rows attend needs no mask. */
 void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
     const int64_t most = walk->plan->kernels->key_block / walk->plan->key_tile;
+    /* A tile's mask is one word of a row, and a step remembers the kind of each of its tiles. */
+    assert(walk->plan->key_tile == 64 && most <= MOST_STEP_TILES);
     const int64_t begin = walk->w->first_tile;
     const int64_t end = attn_min(begin + walk->w->tiles,
                                  attn_ceil_div(walk->view.keys, walk->plan->key_tile)); /* of kv_lens */

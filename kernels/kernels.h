@@ -117,7 +117,7 @@ typedef struct attn_kernels {
 } attn_kernels;
 
 /* Declares attn_kernels_<isa> for every level of this architecture. */
-#if defined(__x86_64__) || defined(_M_X64) || defined(__i386__)
+#if defined(__x86_64__) || defined(_M_X64)
 #    define ATTN_ARCH_X86 1
 #elif defined(__aarch64__)
 #    define ATTN_ARCH_ARM64 1

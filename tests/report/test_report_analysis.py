@@ -153,7 +153,7 @@ def test_warnings(tmp_path):
     rows[2]["pct_peak"] = 104.0
     change = {"drift": {"flagged": True, "change": 0.08}, "incomplete": True, "build_type": "debug"}
     text = "\n".join(summary.warnings([load(tmp_path, rows, **change)]))
-    for part in ("no memory", "250 %", "+8.0 %", "interrupted", "debug build"):
+    for part in ("no memory", "250 %", "8.0 % longer", "interrupted", "debug build"):
         assert part in text
     assert "104 %" not in text
     assert (
