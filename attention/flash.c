@@ -31,7 +31,7 @@ flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, char **curs
         w.bias = attn_take(cursor, plan->query_tile * kernels->key_block * f32);
     if (!plan->runs) {
         w.run_scratch = attn_take(cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
-        w.runs = attn_take(cursor, attn_runs_limit(plan) * (int64_t)sizeof(attn_run));
+        w.runs = attn_take(cursor, attn_runs_limit(plan, false) * (int64_t)sizeof(attn_run));
     }
     w.bytes = *cursor - start;
     return w;

@@ -105,9 +105,14 @@ typedef struct attn_run {
 } attn_run;
 
 /* The runs of visited tiles (full or partial; neighbours differ in kind or are apart), ascending, for the
- * queries of tile `query_tile`, by the pattern. `runs` holds attn_runs_limit(plan) entries. */
-int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs);
-int64_t attn_runs_limit(const attn_plan *plan);
+ * queries of tile `query_tile`, by the pattern. `runs` holds attn_runs_limit(plan, each_stride) entries.
+ *
+ * The tiles of a wide stride lie apart, as many as there are tiles, so they make no runs worth keeping: a
+ * stretch of them is one partial run, whose empty tiles are left out when they are visited. With
+ * `each_stride` they are told one by one, to be counted. */
+int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs,
+                  bool each_stride);
+int64_t attn_runs_limit(const attn_plan *plan, bool each_stride);
 /* int64_t elements of scratch that attn_runs needs. */
 int64_t attn_runs_scratch(const attn_plan *plan);
 

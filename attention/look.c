@@ -21,7 +21,7 @@ attn_look *attn_look_open(const attn_plan *plan, const attn_tensors *tensors, in
     look->plan = plan;
     look->view = tensors ? attn_view_of(plan, tensors, batch, head) : attn_view_static(plan, head);
     look->scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *look->scratch);
-    look->runs = malloc((size_t)attn_runs_limit(plan) * sizeof *look->runs);
+    look->runs = malloc((size_t)attn_runs_limit(plan, false) * sizeof *look->runs);
     look->kinds = malloc(((size_t)plan->key_tiles + 1) * sizeof *look->kinds);
     look->bits = malloc((keys / 64 + 1) * sizeof *look->bits);
     if (!look->scratch || !look->runs || !look->kinds || !look->bits) {

@@ -25,15 +25,15 @@ attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t 
                                    int64_t key_tile) {
     const attn_view view = attn_view_static(plan, head);
     int64_t count;
-    if (plan->runs) {
+    if (plan->runs && !(plan->problem.pattern.terms & ATTN_STRIDE)) {
         const attn_run *runs = attn_plan_tile_runs(plan, &view, query_tile, NULL, NULL, &count);
         return kind_in(runs, count, key_tile);
     }
     int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
-    attn_run *runs = malloc((size_t)attn_runs_limit(plan) * sizeof *runs);
+    attn_run *runs = malloc((size_t)attn_runs_limit(plan, true) * sizeof *runs);
     attn_tile_kind kind = ATTN_TILE_ABSENT;
     if (scratch && runs)
-        kind = kind_in(runs, attn_runs(&view, query_tile, scratch, runs), key_tile);
+        kind = kind_in(runs, attn_runs(&view, query_tile, scratch, runs, true), key_tile);
     free(scratch);
     free(runs);
     return kind;
@@ -69,7 +69,7 @@ const attn_run *attn_plan_tile_runs(const attn_plan *plan, const attn_view *view
         *count = start[1] - start[0];
         return plan->runs + start[0];
     }
-    *count = attn_runs(view, query_tile, scratch, runs);
+    *count = attn_runs(view, query_tile, scratch, runs, false);
     return runs;
 }
 
@@ -102,7 +102,7 @@ static attn_status make_runs(attn_plan *plan, attn_error *error) {
     const int64_t rows = plan->heads_distinct * plan->query_tiles;
     const bool keep = !(problem->inputs & ATTN_HAS_Q_OFFSETS);
     const int64_t repeat = problem->batch * (problem->heads / plan->heads_distinct);
-    const int64_t limit = attn_runs_limit(plan);
+    const int64_t limit = attn_runs_limit(plan, true);
     int64_t used = 0, capacity = 0, attended = 0;
     attn_status status = ATTN_OK;
     int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
@@ -118,13 +118,15 @@ static attn_status make_runs(attn_plan *plan, attn_error *error) {
         if (problem->pattern.terms & ATTN_TOPK)
             attended += attn_count_pairs(&view, scratch, true);
         for (int64_t t = 0; t < plan->query_tiles; t++) {
-            const int64_t count = attn_runs(&view, t, scratch, found);
+            int64_t count = attn_runs(&view, t, scratch, found, true);
             const int64_t pairs = count_tile(plan, t, found, count, &plan->info);
             cost[t + 1] =
                 cost[t] +
                 tile_cost(plan, plan->algorithm == ATTN_FLASH ? pairs : plan->query_tile * problem->keys);
             if (!keep)
                 continue;
+            if (problem->pattern.terms & ATTN_STRIDE)
+                count = attn_runs(&view, t, scratch, found, false);
             if (used + count > capacity) {
                 capacity = 2 * capacity + count + 64;
                 attn_run *grown = realloc(plan->runs, (size_t)capacity * sizeof *grown);

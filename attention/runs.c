@@ -36,10 +36,11 @@ static bool stride_by_tiles(const attn_plan *plan) {
     return (plan->problem.pattern.terms & ATTN_STRIDE) && plan->key_tiles <= STRIDE_TILES;
 }
 
-int64_t attn_runs_limit(const attn_plan *plan) {
+int64_t attn_runs_limit(const attn_plan *plan, bool each_stride) {
     /* Each stretch between two ends gives one run, or one for each of its tiles when looked at so. */
-    return stride_by_tiles(plan) ? plan->key_tiles + 1
-                                 : attn_min(OPEN_TILES * ends_limit(plan), plan->key_tiles) + 1;
+    return each_stride && stride_by_tiles(plan)
+               ? plan->key_tiles + 1
+               : attn_min(OPEN_TILES * ends_limit(plan), plan->key_tiles) + 1;
 }
 
 /* The key tiles' view of a query tile while its runs are made. */
@@ -261,7 +262,8 @@ static void add_run(attn_run *runs, int64_t *count, int64_t first, int64_t last,
         runs[(*count)++] = (attn_run){first, last, kind};
 }
 
-int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs) {
+int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs,
+                  bool each_stride) {
     const attn_plan *plan = view->plan;
     const attn_pattern *pattern = &plan->problem.pattern;
     tile_row row = {
@@ -285,7 +287,7 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
         const attn_interval keys = {ends[k] * tile, attn_min(ends[k + 1] * tile, view->keys)};
         bool sure;
         const attn_tile_kind kind = stretch_kind(&row, keys, &sure);
-        const bool by_tiles = ends[k + 1] - ends[k] <= OPEN_TILES || stride_by_tiles(plan);
+        const bool by_tiles = ends[k + 1] - ends[k] <= OPEN_TILES || (each_stride && stride_by_tiles(plan));
         if (kind != ATTN_TILE_PARTIAL || sure || !by_tiles) {
             add_run(runs, &count, ends[k], ends[k + 1], kind);
             continue;

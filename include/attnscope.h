@@ -285,7 +285,8 @@ ATTN_API void attn_tensors_init(attn_tensors *tensors, const attn_problem *probl
 /* Computes part `part` of `parts` (0 <= part < parts): a share of the rows, cut by cost. The
  * primitive for a caller's own thread pool: it allocates nothing, takes no lock and starts no
  * thread. `workspace` holds info.workspace_bytes, aligned to 64 bytes, one per concurrent call.
- * All parts together write each row once; the rows' values do not depend on `parts`. */
+ * All parts together write each row once; the rows' values do not depend on `parts`. A part holds whole rows:
+ * few queries against many keys are shared out over threads by attn_execute alone. */
 ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                        int part, int parts, attn_error *error);
 

@@ -172,8 +172,8 @@ static void patterns_cost_their_pairs(void **state) {
 
 /* Guards: a plan's memory grows with the runs, not with the tiles: at n = 131072 there are millions. */
 static void runs_stay_few(void **state) {
-    const char *const regular[] = {"dense",      "causal",  "window=4096", "causal,window=256,sink=64",
-                                   "chunk=1000", "stride=7"};
+    const char *const regular[] = {"dense",      "causal",   "window=4096", "causal,window=256,sink=64",
+                                   "chunk=1000", "stride=7", "stride=250"};
     const int64_t n = 131072;
     for (size_t c = 0; c < COUNT_OF(regular); c++) {
         attn_plan *plan = plan_of(state, regular[c], n, n, ATTN_FLASH);
