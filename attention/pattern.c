@@ -191,7 +191,8 @@ int attn_pattern_format(const attn_pattern *p, char *text, size_t size) {
     TERM(ATTN_CAUSAL_TOP_LEFT, "causal-top-left")
     TERM(ATTN_PREFIX, "prefix=%" PRId64, p->prefix)
     TERM(ATTN_CHUNK, "chunk=%" PRId64, p->chunk)
-    if (p->window_right == 0 && p->window_left != ATTN_WINDOW_INF) {
+    /* The shorter form, unless its number passes the greatest that is parsed. */
+    if (p->window_right == 0 && p->window_left < (int64_t)1 << 60) {
         TERM(ATTN_WINDOW, "window=%" PRId64, p->window_left + 1)
     } else {
         TERM(ATTN_WINDOW, "window=%s:%s", side_text(p->window_left, left, sizeof left),
