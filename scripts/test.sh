@@ -4,7 +4,8 @@
 #   scripts/test.sh                      all suites
 #   scripts/test.sh gcc python           only these
 #   scripts/test.sh --without arm,asan   all but these
-#   scripts/test.sh --list               the suites, their time limits and what each does
+#   scripts/test.sh --full               the long forms: more cases, fuzzing for longer, larger limits
+#   scripts/test.sh --list               the suites, their time limits (usual, --full) and what each does
 #
 # A failing suite does not stop the others. Each prints a line with its counts, the time it took and its
 # limit; logs are in build-logs/. The end names the skipped tests with their reasons and the failed ones
@@ -46,6 +47,7 @@ while [ $# -gt 0 ]; do
             sed -n '/^# suite  /,$p' "$suites_def" | sed 's/^# //'
             exit 0
             ;;
+        --full) export ATTNSCOPE_TEST_FULL=1 ;;
         --without)
             [ $# -ge 2 ] || usage_error "--without needs a suite ($(all_suites | paste -sd ' ' -))"
             without+=" ${2//,/ }"
@@ -55,7 +57,7 @@ while [ $# -gt 0 ]; do
             without+=" ${1#*=}"
             without=${without//,/ }
             ;;
-        -*) usage_error "unknown option: $1 (--list, --without SUITE, --help)" ;;
+        -*) usage_error "unknown option: $1 (--full, --list, --without SUITE, --help)" ;;
         *) named+=" $1" ;;
     esac
     shift

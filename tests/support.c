@@ -101,9 +101,21 @@ void test_fail_at(const char *file, int line, const char *format, ...) {
     abort(); /* _fail() leaves by longjmp */
 }
 
+static bool is_set(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && *value != 0 && strcmp(value, "0") != 0;
+}
+
 bool test_quick(void) {
-    const char *value = getenv("ATTNSCOPE_TEST_QUICK");
-    return value != NULL && strcmp(value, "0") != 0;
+    return is_set("ATTNSCOPE_TEST_QUICK");
+}
+
+bool test_full(void) {
+    return is_set("ATTNSCOPE_TEST_FULL") && !test_quick();
+}
+
+int test_count(int quick, int usual, int full) {
+    return test_quick() ? quick : test_full() ? full : usual;
 }
 
 /* ---- random numbers --------------------------------------------------------- */

@@ -33,6 +33,11 @@ void test_fail_at(const char *file, int line, const char *format, ...)
 
 /* True under emulation (ATTNSCOPE_TEST_QUICK=1): fewer sizes, the same kinds. */
 bool test_quick(void);
+/* True in the long form of a run (ATTNSCOPE_TEST_FULL=1, scripts/test.sh --full): more cases of the same
+ * kinds, and what takes minutes. Never together with test_quick(). */
+bool test_full(void);
+/* The count for this run, among the three forms. */
+int test_count(int quick, int usual, int full);
 
 /* ---- levels ------------------------------------------------------------------
  * A test of every ISA level is entered once per level of this build, so that a level which this CPU

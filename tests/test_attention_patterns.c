@@ -43,7 +43,7 @@ static void results(void **state) {
 /* Guards: any combination of terms, drawn at random. */
 static void random_combinations(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    for (int n = 0; n < (test_quick() ? 60 : 400); n++) {
+    for (int n = 0; n < test_count(60, 400, 4000); n++) {
         test_rng rng = test_rng_start("pattern combinations", (uint64_t)n);
         const size_t shape = (size_t)test_between(&rng, 0, COUNT_OF(shapes) - 1);
         case_spec s = spec_of(pattern_random(&rng, shapes[shape].keys, 2), shape);
@@ -231,7 +231,7 @@ static void counts_of_the_list(void **state) {
 /* Guards: the same for random combinations. */
 static void counts_of_combinations(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    for (int n = 0; n < (test_quick() ? 30 : 200); n++) {
+    for (int n = 0; n < test_count(30, 200, 2000); n++) {
         test_rng rng = test_rng_start("count combinations", (uint64_t)n);
         const size_t shape = (size_t)test_between(&rng, 0, COUNT_OF(shapes) - 1);
         case_spec s = spec_of(pattern_random(&rng, shapes[shape].keys, 2), shape);

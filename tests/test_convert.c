@@ -151,7 +151,7 @@ static double rounded(const storage *t, double x) {
 static void random_floats(void **state) {
     test_rng rng = test_rng_start("narrow", 0);
     for (size_t k = 0; k < COUNT_OF(types); k++)
-        for (int n = 0; n < (test_quick() ? 100000 : 2000000); n++) {
+        for (int n = 0; n < test_count(100000, 2000000, 40000000); n++) {
             const uint32_t bits = (uint32_t)test_random(&rng);
             float x;
             memcpy(&x, &bits, sizeof x);

@@ -17,12 +17,12 @@
 #    define SANITIZED 0
 #endif
 
-/* Combinations of a run, over all levels: ATTNSCOPE_TEST_COMBINATIONS, or 10,000, or 500 where code is slow.
- */
+/* Combinations of a run, over all levels: ATTNSCOPE_TEST_COMBINATIONS, or 10,000, 500 where code is slow, or
+ * ten times that in a full run. */
 static int combinations(void) {
     const char *text = getenv("ATTNSCOPE_TEST_COMBINATIONS");
     if (text == NULL || *text == '\0')
-        return test_quick() || SANITIZED ? 500 : 10000;
+        return SANITIZED ? test_count(500, 500, 5000) : test_count(500, 10000, 100000);
     char *end;
     const long number = strtol(text, &end, 10);
     if (*end != '\0' || number < 1 || number > 100000000)

@@ -70,7 +70,7 @@ static attn_tile_kind true_kind(const attn_plan *plan, int64_t query_tile, int64
 /* Guards: no attended pair lies in an absent tile, no pair that is not attended in a full one, and no tile is
  * visited in vain; the counts of tiles and pairs are those of the tiles. */
 static void tiles_are_exact(void **state) {
-    const int rounds = test_quick() ? 2 : 12;
+    const int rounds = test_count(2, 12, 120);
     for (size_t p = 0; p < COUNT_OF(patterns) - 1; p++) {
         test_rng rng = test_rng_start("tiles", p);
         for (int round = 0; round < rounds; round++) {

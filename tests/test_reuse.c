@@ -285,7 +285,7 @@ static void one_plan_many_threads(void **state) {
                 ((int64_t *)c->q_offsets.data)[1] -= n;
                 alone[n] = edge_execute(c, kernels->name, edge_algorithms[a], 1);
                 plan = plan ? plan : edge_plan(c, kernels->name, edge_algorithms[a]);
-                users[n] = (user){.plan = plan, .c = c, .parts = n % 3, .rounds = test_quick() ? 3 : 20};
+                users[n] = (user){.plan = plan, .c = c, .parts = n % 3, .rounds = test_count(3, 20, 200)};
             }
             for (int n = 0; n < USERS; n++)
                 assert_int_equal(pthread_create(&threads[n], NULL, use, &users[n]), 0);

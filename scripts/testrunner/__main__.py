@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+from .builds import FULL
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines
 from .suites import ROOT, Suite, load_suites
@@ -42,6 +43,7 @@ def main(names: list[str]) -> int:
     logs = ROOT / "build-logs"
     logs.mkdir(exist_ok=True)
     results = []
+    begin = time.monotonic()
     for name in names or suites:
         suite = suites[name]
         print(f"{name:<8} ", end="", flush=True)
@@ -49,10 +51,11 @@ def main(names: list[str]) -> int:
         results.append(result)
         counts = ", ".join(f"{result.count(s):4d} {s}" for s in (PASSED, FAILED, SKIPPED))
         print(
-            f"{counts}   {result.seconds:5.0f} s of {suite.minutes * 60:.0f}   {suite.description}",
+            f"{counts}   {result.seconds:5.0f} s, limit {suite.minutes * 60:4.0f} s   {suite.description}",
             flush=True,
         )
-    print()
+    minutes = (time.monotonic() - begin) / 60
+    print(f"{'all':<8} {minutes:.1f} min{', long forms' if FULL else ''}\n", flush=True)
     print("\n".join(closing_lines(results)), flush=True)
     return 1 if any(result.count(FAILED) for result in results) else 0
 

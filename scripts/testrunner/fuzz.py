@@ -8,10 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from .builds import FULL
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, Case
 
-SECONDS = 10  # for each target, unless ATTNSCOPE_FUZZ_SECONDS says otherwise
+SECONDS, FULL_SECONDS = 10, 120  # for each target, unless ATTNSCOPE_FUZZ_SECONDS says otherwise
 JOBS = 2
 # Longest input. What is parsed here is short; longer ones only cost time.
 MAX_BYTES = 1024
@@ -35,7 +36,7 @@ def impossible() -> str:
 
 
 def seconds_of_environment() -> int:
-    text = os.environ.get("ATTNSCOPE_FUZZ_SECONDS") or str(SECONDS)
+    text = os.environ.get("ATTNSCOPE_FUZZ_SECONDS") or str(FULL_SECONDS if FULL else SECONDS)
     if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
         raise CommandError(f"ATTNSCOPE_FUZZ_SECONDS is '{text}', must be 1 to 1000000")
     return int(text)

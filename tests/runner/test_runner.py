@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from testrunner import fuzz
 from testrunner.__main__ import run_suite
 from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED, SKIPPED, Case
@@ -155,3 +156,39 @@ def test_main_exits_1_on_failure(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+
+
+# Guards that --full reaches what it is for: the tests' variable, the fuzzers' seconds and the larger limits;
+# and that without it nothing is longer.
+@pytest.mark.parametrize("value", ["", "0", "1"])
+def test_full_runs_take_the_long_forms(value):
+    program = (
+        "from testrunner import builds, fuzz, suites\n"
+        "print(builds.FULL, fuzz.seconds_of_environment(), suites.load_suites()['gcc'].minutes)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts"), "ATTNSCOPE_TEST_FULL": value}
+    env.pop("ATTNSCOPE_FUZZ_SECONDS", None)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    full, seconds, minutes = done.stdout.split()
+    usual = (ROOT / "scripts" / "testrunner" / "suites.def").read_text()
+    limits = next(line.split() for line in usual.splitlines() if line.startswith("gcc "))
+    numbers = [float(word) for word in limits if word.isdigit()][:2]
+    if value == "1":
+        assert (full, seconds, float(minutes)) == ("True", str(fuzz.FULL_SECONDS), numbers[1])
+    else:
+        assert (full, seconds, float(minutes)) == ("False", str(fuzz.SECONDS), numbers[0])
+
+
+# Guards that no suite has a shorter limit in a full run than in the usual one.
+def test_full_limits_are_not_shorter():
+    lines = (ROOT / "scripts" / "testrunner" / "suites.def").read_text().splitlines()
+    for line in lines:
+        numbers = [int(word) for word in line.split() if word.isdigit()][:2]
+        assert line.startswith("#") or not line or (len(numbers) == 2 and numbers[0] <= numbers[1]), line
+
+
+# Guards that test.sh hands --full on: the option sets the variable for the program that it starts.
+def test_full_option_sets_the_variable():
+    text = TEST_SH.read_text()
+    assert "--full) export ATTNSCOPE_TEST_FULL=1" in text
+    assert "--full" in subprocess.run([TEST_SH, "--help"], capture_output=True, text=True).stdout

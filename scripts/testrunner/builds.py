@@ -1,0 +1,86 @@
+"""The build trees of the suites: how each is configured, made and tested."""
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from .commands import CommandError, Commands, output_of
+from .results import FAILED, Case, read_meson_log
+
+ROOT = Path(__file__).resolve().parents[2]
+MESON = os.environ.get("MESON", "meson")
+SYSROOT = ROOT / "build-sysroot-arm64"
+# Set by test.sh --full. The tests read the same variable (test_full() in tests/support.h).
+FULL = os.environ.get("ATTNSCOPE_TEST_FULL", "0") not in ("", "0")
+# The long forms of the tests may take this many times as long as the usual ones.
+FULL_SLOWER = 6
+
+
+@dataclass(frozen=True)
+class Build:
+    """A configured tree: its directory, compilers, Meson options and compiler-independent environment."""
+
+    directory: Path
+    compilers: tuple[str, str]
+    options: tuple[str, ...]
+    target: str = ""  # what is compiled of it; everything if empty
+
+    def make(self, commands: Commands) -> None:
+        """Configures if anything that Meson does not follow by itself has changed, and compiles."""
+        env = {"CC": self.compilers[0], "CXX": self.compilers[1]}
+        stamp = self.directory / "suite-stamp"
+        arguments = [*self.options, str(self.directory)]
+        versions = [output_of([program, "--version"]) for program in (*self.compilers, MESON)]
+        machines = [(ROOT / name).read_text() for name in self.options if name.endswith(".ini")]
+        key = hashlib.sha256(repr((arguments, env, versions, machines, str(ROOT))).encode()).hexdigest()
+        if not stamp.exists() or stamp.read_text() != key:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            commands.need("configure", [MESON, "setup", *arguments], env)
+            stamp.write_text(key)
+        commands.need("build", [MESON, "compile", "-C", self.directory, *self.target.split()])
+
+    def test(
+        self, commands: Commands, label: str = "", env: dict | None = None, slower: int = 1
+    ) -> list[Case]:
+        """Cases of its tests. `label` sets runs of one tree apart; `slower` multiplies the time limits."""
+        logbase = "testlog" + (f"-{label}" if label else "")
+        log = self.directory / "meson-logs" / f"{logbase}.json"
+        log.unlink(missing_ok=True)
+        arguments = ["-C", self.directory, "--no-rebuild", "--print-errorlogs", "--logbase", logbase]
+        status = commands.run([MESON, "test", *arguments, "-t", slower * (FULL_SLOWER if FULL else 1)], env)
+        if not log.exists():
+            raise CommandError(f"meson test: exit status {status} and no log")
+        cases = read_meson_log(log, prefix=f"{label}: " if label else "")
+        if status == -1:
+            cases.append(Case(label or "meson test", FAILED, "the suite's time is up"))
+        return cases
+
+
+WARNINGS_ARE_ERRORS = ("-Dwerror=true", "-Dtests=enabled", "-Dbench=enabled")
+GCC = Build(ROOT / "build-test-gcc", ("gcc", "g++"), ("--buildtype=release", *WARNINGS_ARE_ERRORS))
+CLANG = Build(ROOT / "build-test-clang", ("clang", "clang++"), ("--buildtype=release", *WARNINGS_ARE_ERRORS))
+# -O1: at -O0 the kernels' tests take minutes. Assertions stay on, unlike in the release builds.
+ASAN = Build(
+    ROOT / "build-test-asan",
+    ("gcc", "g++"),
+    ("--buildtype=debugoptimized", "-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false")
+    + ("-Dtests=enabled",),
+)
+ARM = Build(
+    ROOT / "build-test-arm",
+    ("gcc", "g++"),  # of the build machine; the cross file names the others
+    ("--buildtype=release", *WARNINGS_ARE_ERRORS, "--cross-file", "scripts/cross/aarch64.ini")
+    + ("--cross-file", str(SYSROOT / "machine.ini")),
+)
+
+# Only what the fuzzers are made of is compiled, all of it with the marks by which libFuzzer sees what ran.
+FUZZ = Build(
+    ROOT / "build-test-fuzz",
+    ("clang", "clang++"),
+    ("--buildtype=debugoptimized", "-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false")
+    + ("-Dfuzz=true", "-Dc_args=-fsanitize=fuzzer-no-link", "-Dtests=enabled", "-Dwerror=true")
+    + ("-Dbench=disabled", "-Dhwloc=disabled", "-Dopenmp=disabled"),
+    target="fuzz",
+)
