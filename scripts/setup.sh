@@ -10,7 +10,10 @@
 # Python. apt on Debian 12 is what this is run on regularly; dnf, pacman and brew are written from
 # their package lists and have not been tried.
 #
-# Exit: 0 everything is there; 2 something is missing and could not be installed (one message names
+# hwloc is optional: it is installed where it can be, and where it cannot, a line says so and the set-up
+# goes on.
+#
+# Exit: 0 everything needed is there; 2 something is missing and could not be installed (one message names
 # the command to run). Environment: ATTNSCOPE_NO_INSTALL=1 never installs system packages, only says
 # what is missing; ATTNSCOPE_PYTHON names the Python (3.11 or newer) that .venv is made from.
 set -euo pipefail
@@ -21,7 +24,7 @@ venv=$root/.venv
 
 # What each group looks for, and the package that provides it. cmd: a program on PATH; pc: a
 # pkg-config module; fuzzer: libFuzzer of that compiler; deb: a Debian package without either (only
-# checked under apt). "-" means that this manager needs nothing for it.
+# checked under apt). "-" means that this manager needs nothing for it. A kind that ends in "?" is optional.
 #
 #       group   look for                   apt                      dnf                     pacman                 brew
 readonly table='
@@ -30,7 +33,7 @@ readonly table='
         build   meson:1.0.0                meson                    meson                   meson                  meson
         build   cmd:ninja                  ninja-build              ninja-build             ninja                  ninja
         build   cmd:pkg-config             pkg-config               pkgconf-pkg-config      pkgconf                pkgconf
-        build   pc:hwloc                   libhwloc-dev             hwloc-devel             hwloc                  hwloc
+        build   pc?:hwloc                  libhwloc-dev             hwloc-devel             hwloc                  hwloc
         build   pc:benchmark               libbenchmark-dev         google-benchmark-devel  benchmark              google-benchmark
         build   pc:jansson                 libjansson-dev           jansson-devel           jansson                jansson
         test    pc:cmocka                  libcmocka-dev            libcmocka-devel         cmocka                 cmocka
@@ -89,7 +92,7 @@ sys.exit(sys.version_info < ($want,))" >/dev/null 2>&1; then
 
 have() {
     local kind=${1%%:*} name=${1#*:}
-    case $kind in
+    case ${kind%\?} in
         cmd) command -v "$name" >/dev/null ;;
         pc) pkg-config --exists "$name" 2>/dev/null ;;
         meson) find_meson "$name" >/dev/null ;;
@@ -112,11 +115,13 @@ find_manager() {
     echo none
 }
 
-# Packages of the wanted groups whose thing is not there, each once, in the table's order.
+# Packages whose thing is not there, each once, in the table's order. $1: needed or optional; the rest:
+# the wanted groups.
 missing_packages() {
-    local wanted=" $* " group look apt dnf pacman brew package
+    local kind=$1 wanted=" ${*:2} " group look apt dnf pacman brew package
     while read -r group look apt dnf pacman brew; do
         case $wanted in *" ${group:-none} "*) ;; *) continue ;; esac
+        case $look in *\?:*) [ "$kind" = optional ] ;; *) [ "$kind" = needed ] ;; esac || continue
         [ "$group" != arm ] || [ "$(uname -m)" = x86_64 ] || continue
         have "$look" && continue
         case $manager in
@@ -151,22 +156,24 @@ command_for_person() {
 }
 
 install_packages() {
-    local log=$log_dir/packages.log sudo=()
+    local log=$log_dir/packages.log sudo=() command
+    # shellcheck disable=SC2086 # a list of words; who types the command gets what is optional with it
+    command=$(command_for_person "$@" $optional)
     if [ "$manager" = none ]; then
         die "missing: $*; none of apt-get, dnf, pacman and brew is here. Install them, then start this again."
     fi
     if [ -n "${ATTNSCOPE_NO_INSTALL:-}" ]; then
-        die "missing: $* (ATTNSCOPE_NO_INSTALL is set). Run: $(command_for_person "$@")"
+        die "missing: $* (ATTNSCOPE_NO_INSTALL is set). Run: $command"
     fi
     if [ "$manager" != brew ] && [ "$(id -u)" != 0 ]; then
         if ! command -v sudo >/dev/null; then
-            die "missing: $*, and this user may not install packages (not root, no sudo). Run: $(command_for_person "$@")"
+            die "missing: $*, and this user may not install packages (not root, no sudo). Run: $command"
         elif sudo -n true 2>/dev/null; then
             sudo=(sudo -n)
         elif [ -t 0 ]; then
             sudo=(sudo)
         else
-            die "missing: $*, and sudo wants a password. Run: $(command_for_person "$@")"
+            die "missing: $*, and sudo wants a password. Run: $command"
         fi
     fi
     say "installing: $*"
@@ -182,7 +189,7 @@ install_packages() {
         brew) brew install "$@" >"$log" 2>&1 ;;
     esac || {
         tail -n 10 "$log" >&2
-        die "could not install: $* (above: the end of ${log#"$root"/}). Run: $(command_for_person "$@")"
+        die "could not install: $* (above: the end of ${log#"$root"/}). Run: $command"
     }
 }
 
@@ -234,14 +241,20 @@ main() {
         esac
     done
     mkdir -p "$log_dir"
-    # shellcheck disable=SC2086 # both are lists of words
+    # shellcheck disable=SC2086 # these are lists of words
     {
-        missing=$(missing_packages $wanted)
+        missing=$(missing_packages needed $wanted)
+        optional=$(missing_packages optional $wanted)
         if [ -n "$missing" ]; then
             install_packages $missing
-            missing=$(missing_packages $wanted)
+            missing=$(missing_packages needed $wanted)
             [ -z "$missing" ] ||
                 die "still missing after installing: ${missing//$'\n'/ } (see ${log_dir#"$root"/}/packages.log)"
+        fi
+        # Apart from the others: one package that is not to be had stops all that are installed with it.
+        missing=$optional optional=""
+        if [ -n "$missing" ]; then
+            (install_packages $missing) || say "setup.sh: going on without ${missing//$'\n'/ }, which is optional"
         fi
     }
     case "$wanted " in *" python "*) make_venv "${requirements[@]}" ;; esac
@@ -252,6 +265,7 @@ main() {
 }
 
 manager=$(find_manager)
+optional=""
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     main "$@"
 fi
