@@ -1,7 +1,7 @@
 /* The program behind `attnscope bench`. */
 #include "bench/session.h"
-#include "cli/cli.h"
-#include "cli/output.h"
+#include "common/cli.h"
+#include "common/output.h"
 
 #include <math.h>
 #include <regex.h>

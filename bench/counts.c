@@ -1,6 +1,6 @@
 /* What a row will do: pairs, FLOPs, bytes, from the plan that the library makes for it. */
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 #include "dispatch/dispatch.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The command line of `attnscope bench`. */
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What rows will take, from small instances of the same work measured just now: FLOPs over peak would
  * not know that the scalar level is bound by other things than the vector levels are. */
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Presets: the attention shapes of real models, as rows. */
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* From options to rows: every combination that is asked for, its stable id, and what its plan counts. */
 #include "bench/bench.h"
 #include "bench/sha256.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Values of options that more than one place reads: lengths and times. */
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* `attnscope eval`: attention on the user's own tensors. */
+#include "commands.h"
 #include "eval.h"
 
 #include <math.h>

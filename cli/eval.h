@@ -2,10 +2,10 @@
 #ifndef ATTN_CLI_EVAL_H
 #define ATTN_CLI_EVAL_H
 
-#include "cli.h"
+#include "common/cli.h"
 #include "inputs.h"
-#include "npy.h"
-#include "output.h"
+#include "common/npy.h"
+#include "common/output.h"
 
 typedef struct eval_options {
     const char *q, *k, *v; /* paths */

@@ -1,6 +1,7 @@
 /* `attnscope info`: what this machine is, what can run on it and why the rest cannot. */
 #include "info.h"
-#include "cli.h"
+#include "commands.h"
+#include "common/cli.h"
 
 #include <stdio.h>
 #include <unistd.h>

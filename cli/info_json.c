@@ -1,5 +1,5 @@
 /* `attnscope info --json`. What is not known is null. */
-#include "cli.h"
+#include "common/cli.h"
 #include "info.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* The tensors that may come beside Q, K and V, read from files and checked against the problem. */
 #include "inputs.h"
-#include "cli.h"
-#include "npy.h"
+#include "common/cli.h"
+#include "common/npy.h"
 
 #include <float.h>
 #include <math.h>

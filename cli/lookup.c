@@ -1,5 +1,5 @@
 #include "lookup.h"
-#include "cli.h"
+#include "common/cli.h"
 
 #include <ctype.h>
 #include <errno.h>

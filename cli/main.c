@@ -1,5 +1,6 @@
 /* The front door: which subcommand runs. */
-#include "cli.h"
+#include "common/cli.h"
+#include "commands.h"
 #include "lookup.h"
 
 #include <errno.h>

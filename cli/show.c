@@ -1,4 +1,5 @@
 /* `attnscope show`: draws what a pattern attends and what the engine visits, as text or as a picture. */
+#include "commands.h"
 #include "show.h"
 
 #include <stdio.h>

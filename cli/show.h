@@ -3,9 +3,9 @@
 #define ATTN_CLI_SHOW_H
 
 #include "attention/plan.h"
-#include "cli.h"
+#include "common/cli.h"
 #include "inputs.h"
-#include "output.h"
+#include "common/output.h"
 
 typedef struct show_options {
     const char *pattern, *isa, *svg;

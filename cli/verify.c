@@ -1,6 +1,7 @@
 /* `attnscope verify`: the self-test for a user's own machine. */
 #include "verify.h"
-#include "cli.h"
+#include "commands.h"
+#include "common/cli.h"
 #include "reference/reference.h"
 
 #include <errno.h>

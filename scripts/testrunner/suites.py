@@ -12,7 +12,7 @@ from .builds import ARM, ASAN, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
 from .commands import CommandError, Commands
 from .results import FAILED, Case, read_junit
 
-PYTHON_TESTS = ["tests/cli", "tests/bench", "tests/report", "tests/runner", "tests/dispatch"]
+PYTHON_TESTS = ["tests/cli", "tests/bench", "tests/report", "tests/runner", "tests/dispatch", "tests/map"]
 
 
 def run_gcc(commands: Commands) -> list[Case]:

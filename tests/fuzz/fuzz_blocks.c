@@ -5,7 +5,7 @@
  *     causal,blocks=FILE:B                       the argument
  */
 #define npy_read fuzz_npy_read
-#include "cli/pattern_arg.c"
+#include "common/pattern_arg.c"
 #undef npy_read
 
 #include "tests/fuzz/fuzz.h"

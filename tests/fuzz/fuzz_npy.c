@@ -2,8 +2,8 @@
  * or piece by piece; and what is read is what the bytes hold. */
 #include "tests/fuzz/fuzz.h"
 
-#include "cli/cli.h"
-#include "cli/npy.h"
+#include "common/cli.h"
+#include "common/npy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * accepted, with their value. */
 #include "tests/fuzz/fuzz.h"
 
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <math.h>
 #include <stdlib.h>

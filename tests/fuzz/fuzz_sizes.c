@@ -2,7 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "common/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>

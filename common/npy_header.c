@@ -2,7 +2,7 @@
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
  * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). The parser takes this
  * dictionary with its keys in any order and either kind of quotes, and nothing else of Python. */
-#include "npy.h"
+#include "common/npy.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#include "npy.h"
-#include "cli.h"
+#include "common/npy.h"
+#include "common/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-#include "output.h"
-#include "cli.h"
+#include "common/output.h"
+#include "common/cli.h"
 
 #include <errno.h>
 #include <signal.h>

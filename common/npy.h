@@ -1,12 +1,12 @@
 /* NumPy's .npy files: format versions 1.0 to 3.0, C order, booleans, integers and float16/32/64 of
  * either byte order. Everything else is refused by name. */
-#ifndef ATTN_CLI_NPY_H
-#define ATTN_CLI_NPY_H
+#ifndef ATTN_COMMON_NPY_H
+#define ATTN_COMMON_NPY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "output.h"
+#include "common/output.h"
 
 enum {
     NPY_MAX_RANK = 32,

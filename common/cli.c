@@ -1,4 +1,4 @@
-#include "cli.h"
+#include "common/cli.h"
 
 #include <errno.h>
 #include <limits.h>

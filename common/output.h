@@ -1,7 +1,7 @@
 /* Output files that are whole or not there: written to a temporary file beside the target, checked
  * down to the disk, then renamed. */
-#ifndef ATTN_CLI_OUTPUT_H
-#define ATTN_CLI_OUTPUT_H
+#ifndef ATTN_COMMON_OUTPUT_H
+#define ATTN_COMMON_OUTPUT_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Patterns as the command line takes them: the library's text form, and block maps from files. */
-#include "cli.h"
-#include "npy.h"
+#include "common/cli.h"
+#include "common/npy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

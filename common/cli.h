@@ -1,7 +1,7 @@
-/* What every subcommand of `attnscope` shares: exit codes, one-line errors, strict parsing of
+/* What all programs of `attnscope` share: exit codes, one-line errors, strict parsing of
  * options and numbers, patterns as the command line writes them. */
-#ifndef ATTN_CLI_H
-#define ATTN_CLI_H
+#ifndef ATTN_COMMON_CLI_H
+#define ATTN_COMMON_CLI_H
 
 #include <getopt.h>
 #include "attnscope.h"
@@ -14,12 +14,6 @@ enum {
     CLI_UNJUDGED = 3,   /* nothing could be judged */
     CLI_UNMEASURED = 4, /* something that should have been measured was not */
 };
-
-/* The built-in subcommands. argv[0] is the subcommand's name; the return value is the exit code. */
-int cmd_eval(int argc, char **argv);
-int cmd_info(int argc, char **argv);
-int cmd_show(int argc, char **argv);
-int cmd_verify(int argc, char **argv);
 
 /* The subcommand that runs, for messages; main sets it. NULL or "": the front door itself. */
 void cli_set_command(const char *name);
