@@ -26,7 +26,7 @@ static void help(void) {
          "Examples:\n"
          "  attnscope info\n"
          "  attnscope info --roofline\n"
-         "  attnscope info --json | jq .isa\n"
+         "  attnscope info --json > machine.json\n"
          "  ATTNSCOPE_ISA=avx2 attnscope info        is avx2 available, and the default then");
 }
 

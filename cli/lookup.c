@@ -23,15 +23,17 @@ bool cli_valid_name(const char *name) {
     return true;
 }
 
-/* The path of this executable with links resolved, in `path`. */
-static bool own_path(char path[PATH_MAX]) {
+/* The path of this executable with links resolved; "" if that is unknown. */
+static void own_path(char path[PATH_MAX]) {
 #ifdef __APPLE__
     char raw[PATH_MAX];
     uint32_t size = sizeof raw;
-    return _NSGetExecutablePath(raw, &size) == 0 && realpath(raw, path);
+    bool known = _NSGetExecutablePath(raw, &size) == 0 && realpath(raw, path);
 #else
-    return realpath("/proc/self/exe", path) != NULL;
+    bool known = realpath("/proc/self/exe", path) != NULL;
 #endif
+    if (!known)
+        *path = 0;
 }
 
 static bool is_file(const char *path) {
@@ -55,68 +57,93 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Becomes the program at `path` if it is one. `python`: interpreter for Python scripts, or NULL. */
-static void try_program(const char *path, const char *python, int argc, char **argv) {
+/* A program found: its file, and the interpreter that a Python script runs in (NULL: it starts itself). */
+typedef struct program {
+    char path[PATH_MAX];
+    const char *python;
+} program;
+
+/* `python`: the environment's interpreter, or NULL. */
+static bool try_file(const char *path, const char *python, program *found) {
     if (!is_file(path))
-        return;
+        return false;
     bool script = ends_with(path, ".py") || has_python_shebang(path);
     bool executable = access(path, X_OK) == 0;
     if (!script && !executable)
-        return;
-
-    char **arguments = cli_alloc("the arguments", argc + 2, sizeof *arguments);
-    if (!arguments)
-        exit(CLI_USAGE);
-    arguments[1] = (char *)path; /* exec does not write to it */
-    for (int i = 1; i < argc; i++)
-        arguments[i + 1] = argv[i];
-
-    if (script && python && access(python, X_OK) == 0) {
-        arguments[0] = (char *)python;
-        execv(python, arguments);
-    } else if (executable) {
-        execv(path, arguments + 1);
-    } else {
-        arguments[0] = (char *)"python3";
-        execvp("python3", arguments);
-    }
-    int failed = cli_error("cannot start %s: %s", path, strerror(errno));
-    free(arguments);
-    exit(failed);
+        return false;
+    snprintf(found->path, sizeof found->path, "%s", path);
+    found->python = NULL;
+    if (script && python && access(python, X_OK) == 0)
+        found->python = python;
+    else if (!executable)
+        found->python = "python3";
+    return true;
 }
 
-static void try_directory(const char *directory, const char *name, const char *python, int argc,
-                          char **argv) {
+static bool try_directory(const char *directory, const char *name, const char *python, program *found) {
     static const char *const suffixes[] = {"", ".py"};
     char path[PATH_MAX];
     for (int i = 0; i < 2; i++) {
         int length = snprintf(path, sizeof path, "%s/attnscope-%s%s", directory, name, suffixes[i]);
-        if (length > 0 && (size_t)length < sizeof path)
-            try_program(path, python, argc, argv);
+        if (length > 0 && (size_t)length < sizeof path && try_file(path, python, found))
+            return true;
     }
+    return false;
+}
+
+static bool find_on_path(const char *name, program *found) {
+    const char *search = getenv("PATH");
+    char *directories = search ? strdup(search) : NULL, *rest = directories;
+    bool is_there = false;
+    for (char *directory; !is_there && rest && (directory = strsep(&rest, ":")) != NULL;)
+        is_there = *directory && try_directory(directory, name, NULL, found);
+    free(directories);
+    return is_there;
+}
+
+/* `self`: own_path(). */
+static bool find_program(const char *name, const char *self, program *found) {
+    if (*self) {
+        char built[PATH_MAX], beside[PATH_MAX];
+        bool uninstalled = realpath(ATTNSCOPE_BUILD_DIR "/cli/attnscope", built) && strcmp(self, built) == 0;
+        const char *python = uninstalled ? ATTNSCOPE_SOURCE_DIR "/.venv/bin/python" : NULL;
+        snprintf(beside, sizeof beside, "%.*s", (int)(strrchr(self, '/') - self), self);
+        if (try_directory(beside, name, python, found))
+            return true;
+        if (uninstalled && (try_directory(ATTNSCOPE_SOURCE_DIR "/scripts", name, python, found) ||
+                            try_directory(ATTNSCOPE_BUILD_DIR "/bench", name, python, found)))
+            return true;
+    }
+    return find_on_path(name, found);
+}
+
+bool cli_has_program(const char *name) {
+    char self[PATH_MAX];
+    program found;
+    own_path(self);
+    return find_program(name, self, &found);
 }
 
 void cli_run_program(const char *name, int argc, char **argv) {
-    char self[PATH_MAX], built[PATH_MAX];
-    if (own_path(self)) {
+    char self[PATH_MAX];
+    program found;
+    own_path(self);
+    if (*self)
         setenv("ATTNSCOPE", self, 1);
-        bool uninstalled = realpath(ATTNSCOPE_BUILD_DIR "/cli/attnscope", built) && strcmp(self, built) == 0;
-        const char *python = uninstalled ? ATTNSCOPE_SOURCE_DIR "/.venv/bin/python" : NULL;
-        *strrchr(self, '/') = 0;
-        try_directory(self, name, python, argc, argv);
-        if (uninstalled) {
-            try_directory(ATTNSCOPE_SOURCE_DIR "/scripts", name, python, argc, argv);
-            try_directory(ATTNSCOPE_BUILD_DIR "/bench", name, python, argc, argv);
-        }
-    }
-
-    const char *search = getenv("PATH");
-    if (!search)
+    if (!find_program(name, self, &found))
         return;
-    char *directories = strdup(search), *rest = directories;
-    for (char *directory; rest && (directory = strsep(&rest, ":")) != NULL;) {
-        if (*directory)
-            try_directory(directory, name, NULL, argc, argv);
-    }
-    free(directories);
+    char **arguments = cli_alloc("the arguments", argc + 2, sizeof *arguments);
+    if (!arguments)
+        exit(CLI_USAGE);
+    arguments[0] = (char *)found.python; /* exec does not write to what it is given */
+    arguments[1] = found.path;
+    for (int i = 1; i < argc; i++)
+        arguments[i + 1] = argv[i];
+    if (found.python)
+        execvp(found.python, arguments);
+    else
+        execv(found.path, arguments + 1);
+    int failed = cli_error("cannot start %s: %s", found.path, strerror(errno));
+    free(arguments);
+    exit(failed);
 }

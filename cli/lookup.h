@@ -17,4 +17,7 @@ bool cli_valid_name(const char *name);
  * there is no such program; one that is there and cannot be started is an error (exit 2). */
 void cli_run_program(const char *name, int argc, char **argv);
 
+/* Is there such a program? */
+bool cli_has_program(const char *name);
+
 #endif

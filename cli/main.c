@@ -12,27 +12,33 @@ typedef struct subcommand {
     const char *name;
     int (*run)(int argc, char **argv); /* NULL: the program attnscope-NAME */
     const char *summary;
+    const char *needs; /* of a program: why a build may lack it */
 } subcommand;
 
 static const subcommand subcommands[] = {
-    {"info", cmd_info, "what this CPU has: ISA levels and why others are missing, caches, cores, limits"},
-    {"verify", cmd_verify, "self-test: every kernel, algorithm and ISA level against double precision"},
-    {"eval", cmd_eval, "attention on your own tensors: .npy in, .npy out"},
-    {"show", cmd_show, "draw a pattern as text: attended pairs, and full, partial and absent tiles"},
-    {"bench", NULL, "measure the sweep, write results.json"},
-    {"report", NULL, "result files -> one HTML page, and each chart as SVG and PNG"},
-    {"compare", NULL, "two result files -> table and verdicts"},
-    {"gate", NULL, "two builds -> interleaved measurement and verdicts, for CI"},
+    {"info", cmd_info, "this CPU: ISA levels and why others are missing, caches, cores, limits", NULL},
+    {"verify", cmd_verify, "self-test: every kernel, algorithm and ISA level against double precision", NULL},
+    {"eval", cmd_eval, "attention on your own tensors: .npy in, .npy out", NULL},
+    {"show", cmd_show, "draw a pattern as text or SVG: pairs, and full, partial and absent tiles", NULL},
+    {"bench", NULL, "measure the sweep, write results.json", "it needs Google Benchmark"},
+    {"report", NULL, "result files -> one HTML page, and each chart as SVG and PNG", "it needs Python 3.11"},
 };
 
 static const int subcommand_count = sizeof subcommands / sizeof subcommands[0];
 
+/* A build without Google Benchmark has no bench; what is not there is neither listed nor accepted. */
+static bool is_here(const subcommand *s) {
+    return s->run || cli_has_program(s->name);
+}
+
 static const char *accepted(void) {
     static char text[256];
     if (!*text) {
-        for (int i = 0; i < subcommand_count; i++)
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "",
-                     subcommands[i].name);
+        for (int i = 0; i < subcommand_count; i++) {
+            if (is_here(&subcommands[i]))
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "",
+                         subcommands[i].name);
+        }
     }
     return text;
 }
@@ -43,8 +49,10 @@ static int help(void) {
          "Usage: attnscope SUBCOMMAND [OPTION]...\n"
          "       attnscope SUBCOMMAND --help\n"
          "       attnscope --version\n");
-    for (int i = 0; i < subcommand_count; i++)
-        printf("  %-8s  %s\n", subcommands[i].name, subcommands[i].summary);
+    for (int i = 0; i < subcommand_count; i++) {
+        if (is_here(&subcommands[i]))
+            printf("  %-8s  %s\n", subcommands[i].name, subcommands[i].summary);
+    }
     puts("\n"
          "Any other SUBCOMMAND is looked up as the program attnscope-SUBCOMMAND: beside this one,\n"
          "in the source tree of a build that is not installed, then on PATH.\n"
@@ -79,9 +87,9 @@ static int run(int argc, char **argv) {
             continue;
         if (!subcommands[i].run) {
             cli_run_program(name, argc, argv);
-            return cli_error("%s is not part of this installation: no program attnscope-%s beside attnscope, "
+            return cli_error("%s is not part of this build (%s): no program attnscope-%s beside attnscope, "
                              "in its source tree, or on PATH",
-                             name, name);
+                             name, subcommands[i].needs, name);
         }
         cli_set_command(name);
         /* Past a limit on file sizes, write() shall fail like on a full disk, not kill. */

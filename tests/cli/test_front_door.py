@@ -1,6 +1,7 @@
 """The front door: help, versions, unknown subcommands, and programs that are subcommands."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from conftest import program
 
 BUILT_IN = ("info", "verify", "eval", "show")
-SUBCOMMANDS = (*BUILT_IN, "bench", "report", "compare", "gate")
+SUBCOMMANDS = (*BUILT_IN, "bench", "report")
 
 
 def script(path: Path, text: str) -> Path:
@@ -19,13 +20,41 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
+def listed(page: str) -> list[str]:
+    """The subcommands of the front door's help page."""
+    return re.findall(r"^  ([a-z]+) {2,}\S", page.split("Examples:")[0], re.MULTILINE)
+
+
 def test_help(attnscope):
     """--help, -h and help list every subcommand, with examples."""
     pages = [attnscope(*arguments) for arguments in (["--help"], ["-h"], ["help"])]
     assert all((page.code, page.err) == (0, "") for page in pages)
     assert len({page.out for page in pages}) == 1
-    assert all(f"  {name} " in pages[0].out for name in SUBCOMMANDS)
+    assert listed(pages[0].out) == list(SUBCOMMANDS)
     assert "Examples:" in pages[0].out
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_listed_subcommands_exist(attnscope, name):
+    """What the help lists can be started."""
+    assert attnscope(name, "--help").code == 0
+
+
+def test_what_is_not_there_is_not_listed(tmp_path):
+    """The program by itself, as a build without Google Benchmark leaves it: help and errors speak of the
+    subcommands that it has, and a program put beside it is listed."""
+    alone = shutil.copy2(program(), tmp_path / "attnscope")
+
+    def run(*arguments):
+        return subprocess.run([alone, *arguments], env={"PATH": ""}, capture_output=True, text=True)
+
+    assert listed(run("help").stdout) == list(BUILT_IN)
+    for arguments in (["nosuch"], [], ["--nosuch"]):
+        assert run(*arguments).stderr.endswith(f": {', '.join(BUILT_IN)}\n")
+    refusal = run("bench")
+    assert refusal.returncode == 2 and "bench is not part of this build" in refusal.stderr
+    script(tmp_path / "attnscope-report", "#!/bin/sh\n")
+    assert listed(run("help").stdout) == [*BUILT_IN, "report"]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
