@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from typing import NoReturn
 
 from .results import ResultError, load_runs
+
+# Names the Python of an installed `attnscope report`.
+PYTHON_VARIABLE = "ATTNSCOPE_PYTHON"
 
 _EXAMPLES = """\
 examples:
@@ -19,6 +23,9 @@ examples:
 
 Lines never connect two machines, and ratios are only taken within one. Files of DIR that the report names are
 replaced when all of it is drawn; on an error nothing is left behind.
+
+An installed attnscope takes the Python that ATTNSCOPE_PYTHON names, else python3; one built in a source tree takes
+the tree's .venv. Where a Python package is missing, the message says how to install it.
 
 exit codes: 0 done; 2 wrong usage, or a file that cannot be used; 4 a file in which nothing was measured
 """
@@ -62,6 +69,26 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def how_to_install() -> str:
+    """The commands that bring the packages, which can be pasted as they are, in any directory."""
+    above = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    setup = os.path.join(above, "setup.sh")
+    if os.path.exists(setup):
+        # A source tree: its builds run reports with the Python of its .venv.
+        return f"{shlex.quote(setup)} python, which makes .venv for attnscope built in this tree"
+    requirements = shlex.quote(os.path.join(above, "requirements.txt"))
+    python = shlex.quote(sys.executable)
+    if sys.prefix != sys.base_prefix:
+        return f"{python} -m pip install -r {requirements}"
+    # Never into the system's Python: Debian and others refuse that.
+    place = os.path.join(os.path.expanduser("~"), ".local", "share", "attnscope", "venv")
+    venv = shlex.quote(place)
+    return (
+        f"{python} -m venv {venv} && {venv}/bin/pip install -r {requirements} && "
+        f"export {PYTHON_VARIABLE}={venv}/bin/python"
+    )
+
+
 class Progress:
     """Says on a terminal what is being drawn, once that has taken two seconds."""
 
@@ -85,6 +112,11 @@ class Progress:
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     arguments = _arguments(argv)
+    if sys.version_info < (3, 11):  # noqa: UP036 - whatever python3 is started, it is told
+        fail(
+            f"{sys.executable} is Python {sys.version_info.major}.{sys.version_info.minor}; 3.11 or newer is needed: "
+            f"set {PYTHON_VARIABLE} to one"
+        )
     # What is wrong with a file is said before anything large is loaded.
     try:
         runs = load_runs(arguments.files)
@@ -96,11 +128,8 @@ def main(argv: Sequence[str]) -> int:
         if not arguments.table:
             from . import draw
     except ImportError as error:
-        here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-        requirements = os.path.relpath(os.path.join(here, "requirements.txt"))
         fail(
-            f"the Python package {error.name} is not installed for {sys.executable}; run: "
-            f"{sys.executable} -m pip install -r {requirements}, or let scripts/setup.sh python make .venv"
+            f"the Python package {error.name} is not installed for {sys.executable}; run: {how_to_install()}"
         )
     sections = analysis.sections(runs)
     warnings = summary.warnings(runs)

@@ -1,7 +1,10 @@
 """The command line: options, exit codes, one-line errors, and files that are whole or not there."""
 
+import importlib.metadata
 import os
+import re
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -9,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from packaging.requirements import Requirement
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "attnscope-report"
 
@@ -161,15 +165,86 @@ def test_permissions(drawn):
         assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
-# Guards the message where the Python packages are missing: one line with the command to run.
-def test_missing_packages(sweep_file):
-    done = subprocess.run(
-        [sys.executable, "-S", "-E", str(SCRIPT), sweep_file, "--table"],
+# Runs the program as a Python without packages would, from a directory that is not the caller's.
+def without_packages(program, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-S", "-E", str(program), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
+        cwd="/",
+        env=os.environ | environment,
     )
-    one_line_error(done, "numpy is not installed", "requirements.txt")
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The program where `meson install` puts it, below a path with a space."""
+    scripts = SCRIPT.parent
+    share = tmp_path / "some where" / "share" / "attnscope"
+    shutil.copytree(scripts / "attnscope_py", share / "attnscope_py", ignore=lambda *_: ["__pycache__"])
+    shutil.copy(scripts / "requirements.txt", share)
+    (share.parents[1] / "bin").mkdir()
+    return Path(shutil.copy(SCRIPT, share.parents[1] / "bin"))
+
+
+# Guards the message where the Python packages are missing: one line, and in a source tree the script to run.
+def test_missing_packages(sweep_file):
+    done = without_packages(SCRIPT, sweep_file, "--table")
+    one_line_error(done, "numpy is not installed", f"{SCRIPT.parent}/setup.sh python")
+
+
+# Guards the same of an installation: commands that can be pasted in any directory and leave the system's Python
+# alone.
+def test_missing_packages_of_an_installation(sweep_file, installed):
+    requirements = installed.parents[1] / "share" / "attnscope" / "requirements.txt"
+    done = without_packages(installed, sweep_file, "--table", HOME="/home/some one")
+    one_line_error(done, "numpy is not installed")
+    venv = "/home/some one/.local/share/attnscope/venv"
+    python = sys.executable
+    fill = f"'{venv}'/bin/pip install -r '{requirements}'"
+    wanted = f"{python} -m venv '{venv}' && {fill} && export ATTNSCOPE_PYTHON='{venv}'/bin/python"
+    assert done.stderr.rstrip().endswith(f"; run: {wanted}")
+
+
+# Guards ATTNSCOPE_PYTHON: an installation uses the Python that it names, once; a name that is none is an error.
+def test_chosen_python(sweep_file, installed):
+    done = without_packages(installed, sweep_file, "--table", ATTNSCOPE_PYTHON=sys.executable)
+    assert done.returncode == 0, done.stderr
+    assert "dense · flash" in done.stdout
+    done = without_packages(installed, sweep_file, "--table", ATTNSCOPE_PYTHON="/no/python")
+    one_line_error(done, "ATTNSCOPE_PYTHON=/no/python", "No such file")
+    # A source tree has its own; there the variable says what that is made from.
+    done = without_packages(SCRIPT, sweep_file, "--table", ATTNSCOPE_PYTHON="/no/python")
+    one_line_error(done, "numpy is not installed")
+
+
+# Guards what a user has to install: the packages that the report imports, with all that those need, and no other.
+def test_requirements_are_what_is_needed():
+    def name(text):
+        return re.sub(r"[-_.]+", "-", text).lower()
+
+    scripts = SCRIPT.parent
+    listed = {
+        name(line.split("==")[0])
+        for line in (scripts / "requirements.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    of_module = importlib.metadata.packages_distributions()
+    imported = set()
+    for path in (scripts / "attnscope_py").glob("*.py"):
+        for found in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE):
+            imported |= {name(package) for package in of_module.get(found, [])}
+    needed, waiting = set(), sorted(imported)
+    while waiting:
+        package = waiting.pop()
+        if package not in needed:
+            needed.add(package)
+            for text in importlib.metadata.requires(package) or []:
+                requirement = Requirement(text)
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    waiting.append(name(requirement.name))
+    assert listed == needed
 
 
 # Guards the same input, the same output: files can be compared.
