@@ -8,7 +8,6 @@
 #include <math.h>
 
 #define ATTN_ALIGN_BYTES 64
-#define ATTN_MAX_THREADS 1024
 
 static inline int64_t attn_min(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -35,7 +34,6 @@ attn_status attn_problem_check(const attn_problem *problem, attn_error *error);
 attn_status attn_tensors_check(const attn_problem *problem, const attn_tensors *tensors, attn_error *error);
 /* The scale in force: the given one or 1/sqrt(D). */
 float attn_problem_scale(const attn_problem *problem);
-size_t attn_dtype_bytes(attn_dtype dtype);
 
 /* ---- blocks.c: selections by blocks of queries and keys (random, blocks) ---- */
 

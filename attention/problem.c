@@ -21,7 +21,14 @@ const char *attn_dtype_name(attn_dtype dtype) {
 }
 
 size_t attn_dtype_bytes(attn_dtype dtype) {
-    return dtype == ATTN_F32 ? 4 : 2;
+    switch (dtype) {
+    case ATTN_F32:
+        return 4;
+    case ATTN_F16:
+    case ATTN_BF16:
+        return 2;
+    }
+    return 0;
 }
 
 const char *attn_algorithm_name(attn_algorithm algorithm) {

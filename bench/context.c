@@ -94,7 +94,6 @@ static json_t *make_binding(const bench_session *session) {
 }
 
 static json_t *make_limits(const bench_limits *l) {
-    static const char *const names[ROOFLINE_LEVELS] = {"l1d", "l2", "l3", "memory"};
     json_t *object = json_object();
     set_integer(object, "threads", l->threads);
     set_integer(object, "bound", l->limits.bound);
@@ -117,7 +116,7 @@ static json_t *make_limits(const bench_limits *l) {
         set_integer(level, "bytes", l->limits.level[i].bytes);
         bench_set_real(level, "read_gbs", l->limits.level[i].read_gbs);
         bench_set_real(level, "copy_gbs", l->limits.level[i].copy_gbs);
-        json_object_set_new(levels, names[i], level);
+        json_object_set_new(levels, machine_level_key(i), level);
     }
     json_object_set_new(object, "level", levels);
     return object;

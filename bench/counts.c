@@ -40,7 +40,7 @@ static void count_attention(bench_row *row, const attn_plan *plan) {
     const attn_problem *p = &row->problem;
     const attn_info *info = &row->info;
     const double per_pair = 2.0 * (double)(p->head_dim + p->value_dim);
-    const double element = p->dtype == ATTN_F32 ? 4 : 2;
+    const double element = (double)attn_dtype_bytes(p->dtype);
     row->flops_useful = per_pair * (double)info->pairs_useful;
     row->flops_executed = per_pair * (double)info->pairs_executed;
     row->flops_dense = per_pair * (double)info->pairs_dense;
@@ -53,7 +53,7 @@ static void count_attention(bench_row *row, const attn_plan *plan) {
 /* A stage does its share of the work over the whole score matrix, and moves it. */
 static void count_stage(bench_row *row) {
     const attn_problem *p = &row->problem;
-    const double element = p->dtype == ATTN_F32 ? 4 : 2;
+    const double element = (double)attn_dtype_bytes(p->dtype);
     const double useful = (double)row->info.pairs_useful, dense = (double)row->info.pairs_dense;
     const double query_rows = (double)(p->batch * p->heads * p->queries);
     const double key_rows = (double)(p->batch * p->kv_heads * p->keys);

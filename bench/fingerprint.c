@@ -7,7 +7,6 @@
 
 void machine_fields(const machine *m, void (*each)(void *context, const char *name, const char *value),
                     void *context) {
-    static const char *const level_names[MACHINE_CACHE_LEVELS] = {"L1d", "L2", "L3"};
     char text[512];
 
 #define NUMBER(name, value) (snprintf(text, sizeof text, "%d", value), each(context, name, text))
@@ -25,8 +24,9 @@ void machine_fields(const machine *m, void (*each)(void *context, const char *na
     int count = machine_cache_groups(m, groups, 16);
     text[0] = 0;
     for (int i = 0; i < count; ++i)
-        cpu_append(text, sizeof text, "%s%s %" PRId64 "/%d x%d", i ? ", " : "", level_names[groups[i].level],
-                   groups[i].cache.bytes, groups[i].cache.shared_by, groups[i].count);
+        cpu_append(text, sizeof text, "%s%s %" PRId64 "/%d x%d", i ? ", " : "",
+                   machine_level_name(groups[i].level), groups[i].cache.bytes, groups[i].cache.shared_by,
+                   groups[i].count);
     each(context, "caches", text);
 
     snprintf(text, sizeof text, "packages %d, nodes %d, cores %d, pus %d, kinds %d", m->packages, m->nodes,

@@ -76,7 +76,7 @@ static float element(role which, bench_data data, int64_t row, int64_t rows, int
 static void *make_tensor(role which, bench_data data, attn_dtype dtype, int64_t matrices, int64_t rows,
                          int64_t width, int64_t head_dim, uint64_t seed) {
     const int64_t count = matrices * rows * width;
-    void *memory = bench_alloc(count * (dtype == ATTN_F32 ? 4 : 2));
+    void *memory = bench_alloc(count * (int64_t)attn_dtype_bytes(dtype));
     if (!memory)
         return NULL;
     uint64_t state = seed;

@@ -26,7 +26,8 @@ static bool make_attention(bench_instance *instance, uint64_t seed, int64_t memo
     if (attn_plan_create(p, &options, &instance->plan, error) != ATTN_OK)
         return false;
     instance->workspace_stride = round_up_64(attn_plan_info(instance->plan).workspace_bytes);
-    const double element = p->dtype == ATTN_F32 ? 4 : 2, rows = (double)(p->batch * p->heads * p->queries);
+    const double element = (double)attn_dtype_bytes(p->dtype),
+                 rows = (double)(p->batch * p->heads * p->queries);
     const double tensors = (rows * (double)p->head_dim + (double)(p->batch * p->kv_heads * p->keys) *
                                                              (double)(p->head_dim + p->value_dim)) *
                                element +

@@ -15,7 +15,7 @@ static float *floats(int64_t count) {
 
 /* Random numbers in -2..2, in the storage type of the run. */
 static void *make_source(const bench_kernel_run *run, attn_dtype dtype, int64_t count, uint64_t seed) {
-    void *memory = bench_alloc(count * (dtype == ATTN_F32 ? 4 : 2));
+    void *memory = bench_alloc(count * (int64_t)attn_dtype_bytes(dtype));
     uint64_t state = seed ^ (uint64_t)run->n;
     for (int64_t i = 0; memory && i < count; i++) {
         const float x = (float)((int64_t)bench_random(&state) >> 40) * 0x1p-22f;
@@ -25,10 +25,6 @@ static void *make_source(const bench_kernel_run *run, attn_dtype dtype, int64_t 
             ((uint16_t *)memory)[i] = dtype == ATTN_F16 ? attn_f32_to_f16(x) : attn_f32_to_bf16(x);
     }
     return memory;
-}
-
-static double element_bytes(const bench_kernel_run *run) {
-    return run->dtype == ATTN_F32 ? 4 : 2;
 }
 
 static double no_flops(const bench_kernel_run *run) {
@@ -121,7 +117,7 @@ static double in_place_bytes(const bench_kernel_run *run) {
     return 8.0 * (double)run->n;
 }
 static double convert_bytes(const bench_kernel_run *run) {
-    return (element_bytes(run) + 4) * (double)run->n;
+    return ((double)attn_dtype_bytes(run->dtype) + 4) * (double)run->n;
 }
 static double read_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)run->n;
@@ -180,7 +176,7 @@ static bool pack_prepare(bench_kernel_run *run, uint64_t seed) {
     return run->a && run->b;
 }
 static double pack_bytes(const bench_kernel_run *run) {
-    return (element_bytes(run) + 4) * (double)run->n * (double)run->head_dim;
+    return ((double)attn_dtype_bytes(run->dtype) + 4) * (double)run->n * (double)run->head_dim;
 }
 static double pack_checksum(const bench_kernel_run *run) {
     return sum(run->b, run->n * run->head_dim);

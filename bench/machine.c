@@ -24,6 +24,16 @@ const char *machine_build_type(void) {
     return BUILD_TYPE;
 }
 
+const char *machine_level_name(int level) {
+    static const char *const names[MACHINE_CACHE_LEVELS + 1] = {"L1d", "L2", "L3", "memory"};
+    return names[level];
+}
+
+const char *machine_level_key(int level) {
+    static const char *const keys[MACHINE_CACHE_LEVELS + 1] = {"l1d", "l2", "l3", "memory"};
+    return keys[level];
+}
+
 const machine_pu *machine_find_pu(const machine *m, int os_index) {
     for (int i = 0; i < m->pu_count; ++i)
         if (m->pus[i].os_index == os_index)

@@ -15,6 +15,10 @@ extern "C" {
 
 enum { MACHINE_L1D, MACHINE_L2, MACHINE_L3, MACHINE_CACHE_LEVELS };
 
+/* "L1d", "L2", "L3", and "memory" for MACHINE_CACHE_LEVELS; as keys of a result file "l1d", "l2", ... */
+const char *machine_level_name(int level);
+const char *machine_level_key(int level);
+
 typedef struct machine_cache {
     int64_t bytes; /* of one instance; 0 when there is none or it is not known */
     int shared_by; /* PUs that share an instance; 0 with bytes */

@@ -96,7 +96,7 @@ bool bench_session_limits(bench_session *session) {
 typedef struct peaks {
     const attn_kernels *kernels;
     double milliseconds;
-    roofline_peak of[1024];
+    roofline_peak of[ATTN_MAX_THREADS];
 } peaks;
 
 static void peak_task(void *context, int worker) {

@@ -33,7 +33,7 @@ static int add_number(bench_numbers *list, const char *option, int64_t value) {
 
 static int add_threads(const machine *m, bench_config *config, const char *text) {
     int64_t threads;
-    if (!cli_int_option("threads", text, 1, 1024, &threads))
+    if (!cli_int_option("threads", text, 1, ATTN_MAX_THREADS, &threads))
         return CLI_USAGE;
     if (threads > m->usable_threads) {
         const bool quota = m->usable_threads < m->allowed_pus;

@@ -1,6 +1,6 @@
 /* Threads of our own, bound and waiting: the benchmark library's would divide times by their number
  * (before 1.9), an OpenMP runtime's could not be bound or checked from here. */
-#include "bench/bench.h"
+#include "bench/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -64,7 +64,6 @@ static void add_counts(const bench_row *row, json_t *object) {
 }
 
 static void add_measured(const bench_session *session, const bench_row *row, json_t *object) {
-    static const char *const levels[ROOFLINE_LEVELS] = {"l1d", "l2", "l3", "memory"};
     const bench_result *r = &row->result;
     set_count(object, "threads_used", r->threads_used);
     bench_set_real(object, "gflops", row->flops_useful / r->median_ns);
@@ -74,7 +73,7 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     const double bandwidth = bench_pct_bandwidth(session, row, &level);
     if (bandwidth > 0) {
         bench_set_real(object, "pct_bandwidth", bandwidth);
-        set_text(object, "bandwidth_level", levels[level]);
+        set_text(object, "bandwidth_level", machine_level_key(level));
     }
     if (r->ghz > 0)
         bench_set_real(object, "effective_ghz", r->ghz);

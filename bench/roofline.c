@@ -159,14 +159,13 @@ static void tell(const survey *s, int me, const char *what, const char *figure) 
 }
 
 static void survey_levels(team *t, int me, const survey *s, float *buffer) {
-    static const char *const names[ROOFLINE_LEVELS] = {"L1d", "L2", "L3", "memory"};
     for (int level = 0; level < ROOFLINE_LEVELS; ++level) {
         roofline_bandwidth *figure = &s->result->level[level];
         if (!figure->bytes)
             continue;
-        tell(s, me, names[level], "read");
+        tell(s, me, machine_level_name(level), "read");
         double read = measure_read(t, me, s->best, buffer, figure->bytes, s->milliseconds);
-        tell(s, me, names[level], "copy");
+        tell(s, me, machine_level_name(level), "copy");
         double copy = measure_copy(t, me, s->best, buffer, figure->bytes, s->milliseconds);
         if (me == 0) {
             figure->read_gbs = read;
@@ -194,7 +193,7 @@ static void survey_body(team *t, int me, void *context) {
     survey_levels(t, me, s, s->buffers[me]);
 }
 
-static attn_status run_survey(const machine *m, survey *s, const int *os_index, attn_error *error) {
+static attn_status run_survey(const machine *m, survey *s, attn_error *error) {
     roofline *result = s->result;
     for (int i = 0; i < ROOFLINE_LEVELS; ++i)
         if (result->level[i].bytes > s->buffer_bytes)
@@ -206,7 +205,7 @@ static attn_status run_survey(const machine *m, survey *s, const int *os_index, 
                              (long long)s->buffer_bytes);
         s->buffers[i] = buffer;
     }
-    return team_run(m, result->threads, os_index, survey_body, s, &result->bound, error);
+    return team_run(m, result->threads, survey_body, s, &result->bound, error);
 }
 
 attn_status roofline_measure(const machine *m, int threads, double milliseconds, roofline *result,
@@ -230,7 +229,7 @@ attn_status roofline_measure(const machine *m, int threads, double milliseconds,
     } else {
         result->threads = machine_pick(m, threads, os_index);
         choose_sizes(m, os_index, result->threads, result);
-        status = run_survey(m, &s, os_index, error);
+        status = run_survey(m, &s, error);
     }
     for (int i = 0; s.buffers && i < threads; ++i)
         free(s.buffers[i]);

@@ -1,29 +1,20 @@
 #include "bench/team.h"
+#include "bench/pool.h"
 #include "dispatch/dispatch.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct member {
-    team *team;
-    int index;
-    pthread_t thread;
-    machine_binding binding;
     int64_t start_ns, end_ns; /* of the last trial */
 } member;
 
-enum { WAITING, GOING, CALLED_OFF };
-
 struct team {
     int count;
-    const int *os_index;
     team_body body;
     void *context;
     member *members;
-    atomic_int go;
     atomic_int arrived, generation; /* the barrier */
     int64_t rounds;                 /* of the next trial; 0 ends the measurement. Member 0 writes it. */
     double best;
@@ -125,49 +116,26 @@ double team_rate(team *t, int me, team_work work, void *context, double millisec
     return best;
 }
 
-static void run_member(member *self) {
-    team *t = self->team;
-    machine_bind(t->os_index[self->index], &self->binding);
-    barrier(t);
-    t->body(t, self->index, t->context);
+static void run_member(void *context, int me) {
+    team *t = context;
+    t->body(t, me, t->context);
 }
 
-static void *thread_main(void *argument) {
-    member *self = argument;
-    int state;
-    while ((state = atomic_load(&self->team->go)) == WAITING)
-        sched_yield();
-    if (state == GOING)
-        run_member(self);
-    return NULL;
-}
-
-attn_status team_run(const machine *m, int count, const int *os_index, team_body body, void *context,
-                     int *bound, attn_error *error) {
-    team t = {.count = count, .os_index = os_index, .body = body, .context = context};
+attn_status team_run(const machine *m, int count, team_body body, void *context, int *bound,
+                     attn_error *error) {
+    team t = {.count = count, .body = body, .context = context};
     t.members = calloc((size_t)count, sizeof *t.members);
-    if (!t.members)
-        return attn_fail(error, ATTN_NO_MEMORY, "no memory for %d threads", count);
-    int started = 1;
-    for (int i = 0; i < count; ++i) {
-        t.members[i].team = &t;
-        t.members[i].index = i;
+    bench_pool *pool = t.members ? bench_pool_new(m, count, true) : NULL;
+    if (pool) {
+        bench_pool_start(pool, count);
+        bench_pool_run(pool, run_member, &t);
+        bench_pool_stop(pool);
+        *bound = 0;
+        for (int i = 0; i < count; ++i)
+            *bound += bench_pool_binding(pool, i)->bound;
+        bench_pool_free(pool);
+        machine_unbind(m);
     }
-    while (started < count &&
-           pthread_create(&t.members[started].thread, NULL, thread_main, &t.members[started]) == 0)
-        ++started;
-    atomic_store(&t.go, started == count ? GOING : CALLED_OFF);
-    if (started == count)
-        run_member(&t.members[0]);
-    *bound = 0;
-    for (int i = 0; i < started; ++i) {
-        if (i > 0)
-            pthread_join(t.members[i].thread, NULL);
-        *bound += t.members[i].binding.bound;
-    }
-    machine_unbind(m);
     free(t.members);
-    if (started < count)
-        return attn_fail(error, ATTN_NO_MEMORY, "the system started only %d of %d threads", started, count);
-    return ATTN_OK;
+    return pool ? ATTN_OK : attn_fail(error, ATTN_NO_MEMORY, "cannot make %d threads", count);
 }

@@ -1,4 +1,4 @@
-/* A team of threads that measure together, each bound to its own PU, in step. Internal to the
+/* A pool of threads that measure together, in step. Internal to the
  * roofline. */
 #ifndef ATTN_TEAM_H
 #define ATTN_TEAM_H
@@ -11,10 +11,10 @@ typedef struct team team;
  * team_rate. */
 typedef void (*team_body)(team *t, int me, void *context);
 
-/* Runs `body` on `count` threads, thread i bound to os_index[i]; the calling thread is member 0, and
+/* Runs `body` on a pool of `count` threads, bound as machine_pick says; the calling thread is member 0, and
  * gets its affinity back from `m`. *bound is how many bindings were checked to hold. */
-attn_status team_run(const machine *m, int count, const int *os_index, team_body body, void *context,
-                     int *bound, attn_error *error);
+attn_status team_run(const machine *m, int count, team_body body, void *context, int *bound,
+                     attn_error *error);
 
 /* Does `rounds` rounds of something. */
 typedef void (*team_work)(void *context, int64_t rounds);

@@ -167,7 +167,7 @@ static bool take_option(int option, eval_options *o) {
         o->isa = optarg;
         return cli_isa_option(optarg);
     case OPT_THREADS:
-        if (!cli_int_option("threads", optarg, 1, 1024, &threads))
+        if (!cli_int_option("threads", optarg, 1, ATTN_MAX_THREADS, &threads))
             return false;
         o->threads = (int)threads;
         return true;

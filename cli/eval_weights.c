@@ -38,8 +38,8 @@ static bool compute_columns(const attn_plan *plan, const eval_options *options, 
         ((uint16_t *)row)[one_at] = p->dtype == ATTN_F16 ? attn_f32_to_f16(1) : attn_f32_to_bf16(1);
 
     attn_tensors tensors = data->tensors;
-    size_t element = p->dtype == ATTN_F32 ? sizeof(float) : sizeof(uint16_t);
-    tensors.v = (attn_tensor){.data = (char *)row + (size_t)(p->keys - 1) * element, .row_stride = -1};
+    tensors.v = (attn_tensor){.data = (char *)row + (size_t)(p->keys - 1) * attn_dtype_bytes(p->dtype),
+                              .row_stride = -1};
     tensors.out = data->weights + first;
     tensors.out_row_stride = p->keys;
     tensors.out_head_stride = p->queries * p->keys;

@@ -116,13 +116,6 @@ static bool write_weights(const eval_data *data, cli_output *output) {
            cli_output_write(output, data->weights, (size_t)count * sizeof(float)) && cli_output_close(output);
 }
 
-static void explain_text(const char *key, const char *value) {
-    printf("%s: ", key);
-    for (const char *c = value; *c; c++) /* one line, whatever a file is called */
-        putchar((unsigned char)*c < 0x20 ? '?' : *c);
-    putchar('\n');
-}
-
 static bool explain(const eval_options *options, const eval_data *data, const attn_info *info) {
     const attn_problem *p = &data->problem;
     char *pattern = cli_pattern_format(&data->pattern);
@@ -137,7 +130,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
            (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->queries,
            (long long)p->keys, (long long)p->head_dim, (long long)p->value_dim);
     printf("dtype: %s\nlayout: %s\n", attn_dtype_name(p->dtype), options->bnhd ? "bnhd" : "bhnd");
-    explain_text("pattern", pattern);
+    cli_print_value("pattern", pattern);
     free(pattern);
     float scale = isnan(p->scale) ? (float)(1 / sqrt((double)p->head_dim)) : p->scale;
     printf("scale: %.9g\n", (double)scale);
@@ -151,7 +144,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
         snprintf(key, sizeof key, "%s", cli_input_names[which]);
         for (char *c = key; *c; c++)
             *c = *c == '-' ? '_' : *c;
-        explain_text(key, options->inputs[which] ? options->inputs[which] : "none");
+        cli_print_value(key, options->inputs[which] ? options->inputs[which] : "none");
     }
     printf("query_tile: %lld\nkey_tile: %lld\n", (long long)info->query_tile, (long long)info->key_tile);
     /* What was attended and visited: data (lengths, segments, masks) may have made it less than planned. */

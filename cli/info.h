@@ -23,7 +23,4 @@ bool info_print_json(const info_report *report);
 /* Whether this machine can run level `index`; `reason` is "" if it can. */
 bool info_isa_runs(int index, char *reason, size_t size);
 
-/* Names of MACHINE_L1D.. and ROOFLINE_MEMORY. */
-const char *info_level_name(int level);
-
 #endif

@@ -87,7 +87,7 @@ static json_t *topology(builder *b, const machine *m) {
     int count = machine_cache_groups(m, groups, 16);
     for (int i = 0; i < count; ++i) {
         json_t *cache = json_object();
-        put(b, cache, "level", text(info_level_name(groups[i].level)));
+        put(b, cache, "level", text(machine_level_name(groups[i].level)));
         put(b, cache, "bytes", json_integer(groups[i].cache.bytes));
         put(b, cache, "shared_by", json_integer(groups[i].cache.shared_by));
         put(b, cache, "count", json_integer(groups[i].count));
@@ -160,7 +160,7 @@ static json_t *measured(builder *b, const roofline *r) {
     for (int i = 0; i < ROOFLINE_LEVELS; ++i) {
         const roofline_bandwidth *level = &r->level[i];
         json_t *entry = json_object();
-        put(b, entry, "level", text(info_level_name(i)));
+        put(b, entry, "level", text(machine_level_name(i)));
         put(b, entry, "bytes_per_thread", positive_integer(level->bytes));
         put(b, entry, "read_gbs", real(level->read_gbs));
         put(b, entry, "copy_gbs", real(level->copy_gbs));

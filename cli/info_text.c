@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *info_level_name(int level) {
-    static const char *const names[ROOFLINE_LEVELS] = {"L1d", "L2", "L3", "memory"};
-    return names[level];
-}
-
 bool info_isa_runs(int index, char *reason, size_t size) {
     cpu_info cpu;
     cpu_read(&cpu);
@@ -64,7 +59,7 @@ static void print_topology(const machine *m) {
         char size[32];
         info_format_bytes(groups[i].cache.bytes, size, sizeof size);
         printf(LABEL "%-8s %s, %d of them, each for %d thread%s\n", i == 0 ? "caches" : "",
-               info_level_name(groups[i].level), size, groups[i].count, groups[i].cache.shared_by,
+               machine_level_name(groups[i].level), size, groups[i].count, groups[i].cache.shared_by,
                groups[i].cache.shared_by == 1 ? "" : "s");
     }
     if (count == 0)
@@ -118,10 +113,10 @@ static void print_roofline(const roofline *r) {
         char size[32];
         info_format_bytes(level->bytes, size, sizeof size);
         if (level->bytes)
-            printf("  %-8s %12.1f %8s %14.1f   (%s a thread)\n", info_level_name(i), level->read_gbs, "",
+            printf("  %-8s %12.1f %8s %14.1f   (%s a thread)\n", machine_level_name(i), level->read_gbs, "",
                    level->copy_gbs, size);
         else
-            printf("  %-8s not measured: %s\n", info_level_name(i),
+            printf("  %-8s not measured: %s\n", machine_level_name(i),
                    i == ROOFLINE_MEMORY ? "too little memory beside the caches"
                                         : "none, or its size is not known");
     }

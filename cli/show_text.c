@@ -6,16 +6,9 @@
 
 enum { TILE_COLUMNS = 96, TILE_ROWS = 48 }; /* larger drawings are scaled down to this */
 
-static void print_line(const char *key, const char *value) {
-    printf("%s: ", key);
-    for (const char *c = value; *c; c++) /* one line, whatever a file is called */
-        putchar((unsigned char)*c < 0x20 ? '?' : *c);
-    putchar('\n');
-}
-
 void show_print_counts(const show_subject *s) {
     const show_options *o = s->options;
-    print_line("pattern", s->pattern_text);
+    cli_print_value("pattern", s->pattern_text);
     printf("queries: %lld\nkeys: %lld\nheads: %lld\n", (long long)o->queries, (long long)o->keys,
            (long long)o->heads);
     if (o->q_offset_given)
@@ -24,7 +17,7 @@ void show_print_counts(const show_subject *s) {
         printf("kv_len: %lld\n", (long long)o->kv_len);
     for (int which = 0; which < INPUT_COUNT; which++) {
         if (o->inputs[which])
-            print_line(cli_input_names[which], o->inputs[which]);
+            cli_print_value(cli_input_names[which], o->inputs[which]);
     }
     const attn_counts *all = &s->all;
     int64_t tiles = o->heads * s->tile_rows * s->tile_columns, dense = s->info.pairs_dense;

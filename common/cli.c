@@ -14,19 +14,28 @@ void cli_set_command(const char *name) {
     current_command = name ? name : "";
 }
 
+static char printable(char c) {
+    return (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
+}
+
 int cli_error(const char *format, ...) {
     char text[2 * PATH_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *c = text; *c; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
-    }
+    for (char *c = text; *c; c++)
+        *c = printable(*c);
     fflush(stdout);
     fprintf(stderr, "attnscope%s%s: %s\n", *current_command ? " " : "", current_command, text);
     return CLI_USAGE;
+}
+
+void cli_print_value(const char *key, const char *value) {
+    printf("%s: ", key);
+    for (const char *c = value; *c; c++)
+        putchar(printable(*c));
+    putchar('\n');
 }
 
 static void option_error(const char *argument, const char *problem) {

@@ -22,6 +22,10 @@ void cli_set_command(const char *name);
  * values become '?'), and returns CLI_USAGE. */
 int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints "key: value" as one line on standard output, whatever a file is called: control characters become
+ * '?'. */
+void cli_print_value(const char *key, const char *value);
+
 /* getopt_long for subcommands that take options only: returns the option's `val` (optarg holds its
  * value), -1 at the end, or '?' after printing an error that names what was wrong: an unknown or
  * abbreviated option, a value that is missing or not taken, an argument that is not an option.

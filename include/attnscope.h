@@ -165,6 +165,9 @@ typedef enum attn_dtype {
 /* "f32", "f16", "bf16"; NULL for anything else. */
 ATTN_API const char *attn_dtype_name(attn_dtype dtype);
 
+/* Bytes of one element: 4, 2, 2; 0 for anything else. */
+ATTN_API size_t attn_dtype_bytes(attn_dtype dtype);
+
 typedef enum attn_algorithm {
     ATTN_AUTO = 0,
     ATTN_NAIVE, /* the textbook stages, Nq x Nk scores in memory */
@@ -290,8 +293,11 @@ ATTN_API void attn_tensors_init(attn_tensors *tensors, const attn_problem *probl
 ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                        int part, int parts, attn_error *error);
 
-/* All parts on `threads` (1..1024) OpenMP threads (one after the other in a build without OpenMP).
- * `workspace` is NULL, or holds threads * info.workspace_bytes, aligned to 64 bytes. */
+/* The most threads that attn_execute takes. */
+#define ATTN_MAX_THREADS 1024
+
+/* All parts on `threads` (1..ATTN_MAX_THREADS) OpenMP threads (one after the other in a build without
+ * OpenMP). `workspace` is NULL, or holds threads * info.workspace_bytes, aligned to 64 bytes. */
 ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                   int threads, attn_error *error);
 

@@ -32,10 +32,6 @@ static uint64_t case_number(const case_spec *s) {
 
 /* ---- tensors ------------------------------------------------------------------- */
 
-static size_t element_bytes(attn_dtype dtype) {
-    return dtype == ATTN_F32 ? 4 : 2;
-}
-
 static void strides(const case_spec *s, bool key_value, int64_t heads, int64_t rows, int64_t dim,
                     int64_t *batch, int64_t *head, int64_t *row) {
     switch (s->layout) {
@@ -71,7 +67,7 @@ static guard tensor_new(const case_spec *s, bool key_value, int64_t heads, int64
     strides(s, key_value, heads, rows, dim, &tensor->batch_stride, &tensor->head_stride, &tensor->row_stride);
     const int64_t elements =
         extent(s->batch, heads, rows, dim, tensor->batch_stride, tensor->head_stride, tensor->row_stride);
-    guard g = guard_new((size_t)elements * element_bytes(s->dtype), s->place, element_bytes(s->dtype));
+    guard g = guard_new((size_t)elements * attn_dtype_bytes(s->dtype), s->place, attn_dtype_bytes(s->dtype));
     tensor->data = g.data;
     return g;
 }

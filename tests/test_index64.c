@@ -205,7 +205,7 @@ static const char *const tensor_names[TENSORS] = {"q", "k", "v", "out", "mask", 
 /* Sizes of a tensor's axes (batch, head, row, innermost) and bytes of an element. */
 static void axes_of(const attention_case *c, int tensor, int64_t sizes[4], int64_t *bytes) {
     const case_spec *s = &c->spec;
-    const int64_t half = s->dtype == ATTN_F32 ? 4 : 2;
+    const int64_t half = (int64_t)attn_dtype_bytes(s->dtype);
     const int64_t all[TENSORS][4] = {
         {s->batch, s->heads, s->queries, s->head_dim},  {s->batch, s->kv_heads, s->keys, s->head_dim},
         {s->batch, s->kv_heads, s->keys, s->value_dim}, {s->batch, s->heads, s->queries, s->value_dim},

@@ -12,10 +12,6 @@ static int64_t round_up(int64_t a, int64_t b) {
     return (a + b - 1) / b * b;
 }
 
-static size_t element_bytes(attn_dtype dtype) {
-    return dtype == ATTN_F32 ? 4 : 2;
-}
-
 /* A stored matrix in a guarded buffer that ends with its last element; the gaps between rows are NaN. */
 typedef struct matrix {
     guard buffer;
@@ -28,7 +24,7 @@ static matrix matrix_new(int64_t rows, int64_t cols, int64_t gap, attn_dtype dty
                          bool special, test_rng *rng) {
     matrix m = {.dtype = dtype, .rows = rows, .cols = cols, .stride = cols + gap};
     const int64_t elements = rows > 0 ? (rows - 1) * m.stride + cols : 0;
-    m.buffer = guard_new((size_t)elements * element_bytes(dtype), place, element_bytes(dtype));
+    m.buffer = guard_new((size_t)elements * attn_dtype_bytes(dtype), place, attn_dtype_bytes(dtype));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++) {
             const int64_t at = r * m.stride + c;

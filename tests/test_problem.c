@@ -274,11 +274,26 @@ static void bad_operations(void **state) {
     assert_true(x[0] == 1 && x[1] == 2 && x[2] == 3 && x[3] == 4);
 }
 
+/* Guards what callers size their tensors with, outside the enumeration too. */
+static void storage_types(void **state) {
+    static const struct {
+        int dtype;
+        const char *name;
+        size_t bytes;
+    } types[] = {{ATTN_F32, "f32", 4}, {ATTN_F16, "f16", 2}, {ATTN_BF16, "bf16", 2}};
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        assert_string_equal(attn_dtype_name((attn_dtype)types[i].dtype), types[i].name);
+        assert_int_equal(attn_dtype_bytes((attn_dtype)types[i].dtype), types[i].bytes);
+    }
+    assert_null(attn_dtype_name((attn_dtype)3));
+    assert_int_equal(attn_dtype_bytes((attn_dtype)3), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_sizes),      cmocka_unit_test(bad_options),  cmocka_unit_test(bad_patterns),
-        cmocka_unit_test(bad_tensors),    cmocka_unit_test(pattern_text), cmocka_unit_test(bad_text),
-        cmocka_unit_test(bad_operations),
+        cmocka_unit_test(bad_sizes),      cmocka_unit_test(bad_options),   cmocka_unit_test(bad_patterns),
+        cmocka_unit_test(bad_tensors),    cmocka_unit_test(pattern_text),  cmocka_unit_test(bad_text),
+        cmocka_unit_test(bad_operations), cmocka_unit_test(storage_types),
     };
     return test_run("problem", tests, COUNT_OF(tests));
 }

@@ -32,7 +32,7 @@ static inline double topk_gap(const attention_case *c) {
     const attn_problem *p = &c->problem;
     const double u = 0x1p-24, dim = (double)p->head_dim,
                  scale = isnan(p->scale) ? 1 / sqrt(dim) : fabs(p->scale);
-    const int64_t bytes = p->dtype == ATTN_F32 ? 4 : 2;
+    const int64_t bytes = (int64_t)attn_dtype_bytes(p->dtype);
     const double dot = scale * dim * topk_largest(c->q.data, p->dtype, (int64_t)c->q.bytes / bytes) *
                        topk_largest(c->k.data, p->dtype, (int64_t)c->k.bytes / bytes);
     double bias = 0, distance = 0, slope = 0;

@@ -3,6 +3,7 @@
 Guards the direction in which things depend on each other: a kernel that learns of attention, a measurement that
 needs the command, two directories that need each other, or a source that is compiled in two places."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def read_map() -> dict[str, list[str]]:
 MAP = read_map()
 
 
+@functools.cache
 def sources() -> list[Path]:
     kinds = (".c", ".h", ".cc", ".def")
     return sorted(p for name in MAP for p in (ROOT / name).rglob("*") if p.suffix in kinds)
