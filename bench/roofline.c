@@ -85,18 +85,6 @@ roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds) {
     return measure_fma(NULL, 0, kernels, or_default(milliseconds));
 }
 
-double roofline_exp(const attn_kernels *kernels, double milliseconds) {
-    return measure_exp(NULL, 0, kernels, or_default(milliseconds));
-}
-
-double roofline_read(const attn_kernels *kernels, const float *buffer, int64_t bytes, double milliseconds) {
-    return measure_read(NULL, 0, kernels, (float *)(uintptr_t)buffer, bytes, or_default(milliseconds));
-}
-
-double roofline_copy(const attn_kernels *kernels, float *buffer, int64_t bytes, double milliseconds) {
-    return measure_copy(NULL, 0, kernels, buffer, bytes, or_default(milliseconds));
-}
-
 /* ---- Buffers ------------------------------------------------------------------ */
 
 /* How many of the PUs in use share a cache of `level` with PU `pu`. Caches are told apart by their

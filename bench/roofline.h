@@ -2,8 +2,7 @@
  * Usable from C++.
  *
  * Every figure is the best of several short trials: what interrupts a trial makes it slower, never
- * faster. The single-thread functions run on the calling thread, which the caller binds, and touch
- * nothing else, so that a harness can repeat them between its rows. */
+ * faster. */
 #ifndef ATTN_ROOFLINE_H
 #define ATTN_ROOFLINE_H
 
@@ -19,21 +18,16 @@ typedef struct roofline_peak {
     double ghz;    /* effective clock, measured directly before and after, the larger */
 } roofline_peak;
 
-/* FMA peak of one ISA level, in about `milliseconds` (30 is enough; 0 for 30). */
+/* FMA peak of one ISA level, in about `milliseconds` (30 is enough; 0 for 30). Runs on the calling thread,
+ * which the caller binds, and touches nothing else: a harness repeats it between its rows. */
 roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds);
-
-/* 10^9 exponentials per second from the first-level cache. */
-double roofline_exp(const attn_kernels *kernels, double milliseconds);
-
-/* GB/s (10^9 bytes) over `bytes` of buffer. Reading counts each byte once, copying counts what is
- * read and what is written; lines that the hardware reads in order to write them are not counted. */
-double roofline_read(const attn_kernels *kernels, const float *buffer, int64_t bytes, double milliseconds);
-double roofline_copy(const attn_kernels *kernels, float *buffer, int64_t bytes, double milliseconds);
 
 enum { ROOFLINE_MEMORY = MACHINE_CACHE_LEVELS, ROOFLINE_LEVELS }; /* MACHINE_L1D.., memory */
 
 typedef struct roofline_bandwidth {
     int64_t bytes; /* per thread; 0: this machine does not say how large the level is */
+    /* 10^9 bytes per second. Reading counts each byte once, copying counts what is read and what is written;
+     * lines that the hardware reads in order to write them are not counted. */
     double read_gbs, copy_gbs;
 } roofline_bandwidth;
 
@@ -44,7 +38,7 @@ typedef struct roofline {
     int threads;
     int bound;                                 /* how many of them were bound, checked */
     roofline_peak peak[ROOFLINE_MAX_ISA];      /* by index of attn_isa_name; 0 where it cannot run */
-    double exp_g[ROOFLINE_MAX_ISA];            /* 10^9 exponentials per second, likewise */
+    double exp_g[ROOFLINE_MAX_ISA];            /* 10^9 exponentials per second, from the first-level cache */
     roofline_bandwidth level[ROOFLINE_LEVELS]; /* at the best ISA level */
 } roofline;
 
