@@ -1,0 +1,97 @@
+/* How often keys and values are packed, counted where the kernels are called. */
+#include "tests/support.h"
+
+#include <stdlib.h>
+
+#include "attention/internal.h"
+
+/* The level's kernels, and the rows that went through two of them. */
+static const attn_kernels *real;
+static int64_t key_rows, value_rows;
+
+static void count_pack_bt(float *dst, const void *src, attn_dtype dtype, int64_t src_stride, int64_t rows,
+                          int64_t depth) {
+    key_rows += rows;
+    real->pack_bt(dst, src, dtype, src_stride, rows, depth);
+}
+
+static bool count_pack_b(float *dst, int64_t panel_stride, const void *src, attn_dtype dtype,
+                         int64_t src_stride, int64_t depth, int64_t cols, bool finite_only) {
+    value_rows += depth;
+    return real->pack_b(dst, panel_stride, src, dtype, src_stride, depth, cols, finite_only);
+}
+
+/* Executes on one thread and counts. */
+static void count_packed(attn_plan *plan) {
+    const attn_problem *p = &plan->problem;
+    attn_kernels counting = *(real = plan->kernels);
+    counting.pack_bt = count_pack_bt;
+    counting.pack_b = count_pack_b;
+    plan->kernels = &counting;
+    key_rows = value_rows = 0;
+    const int64_t rows = attn_max(p->queries, p->keys);
+    float *data = calloc((size_t)(2 * p->batch * p->heads * rows * p->head_dim), sizeof *data);
+    assert_non_null(data);
+    attn_tensors tensors;
+    attn_error error;
+    attn_tensors_init(&tensors, p, data, data, data, data + p->batch * p->heads * rows * p->head_dim);
+    if (attn_execute(plan, &tensors, NULL, 1, &error) != ATTN_OK)
+        test_fail("%s", error.text);
+    free(data);
+    plan->kernels = real;
+}
+
+/* Keys in tiles that some query tile visits. */
+static int64_t visited_keys(const attn_plan *plan) {
+    int64_t keys = 0;
+    for (int64_t b = 0; b < plan->key_tiles; b++) {
+        bool visited = false;
+        for (int64_t a = 0; a < plan->query_tiles; a++)
+            visited |= attn_plan_tile_kind(plan, 0, a, b) != ATTN_TILE_ABSENT;
+        if (visited)
+            keys += attn_min(plan->key_tile, plan->problem.keys - b * plan->key_tile);
+    }
+    return keys;
+}
+
+/* Guards: flash packs what it visits once for each (batch, key/value head): not again for each query tile,
+ * nor for each query head that shares it, nor keys that the pattern leaves out. naive packs all keys once for
+ * each query head. The last shape is cut into splits of its keys. */
+static void packed_once(void **state) {
+    static const struct {
+        const char *pattern;
+        int64_t queries, keys;
+    } cases[] = {
+        {"dense", 1, 1},
+        {"dense", 200, 300},
+        {"causal", 300, 300},
+        {"window=70:10", 500, 1000},
+        {"random=2:64:3", 9, 2000},
+        {"dense", 3, 5000},
+    };
+    for (size_t c = 0; c < COUNT_OF(cases); c++)
+        for (int algorithm = ATTN_NAIVE; algorithm <= ATTN_FLASH; algorithm++) {
+            attn_problem problem;
+            attn_problem_init(&problem, 2, 6, 2, cases[c].queries, cases[c].keys, 8, 8);
+            const attn_options options = {.isa = test_kernels(state)->name, .algorithm = algorithm};
+            attn_error error;
+            attn_plan *plan;
+            if (attn_pattern_parse(cases[c].pattern, &problem.pattern, &error) != ATTN_OK ||
+                attn_plan_create(&problem, &options, &plan, &error) != ATTN_OK)
+                test_fail("%s: %s", cases[c].pattern, error.text);
+            count_packed(plan);
+            const int64_t expected =
+                algorithm == ATTN_NAIVE ? 2 * 6 * problem.keys : 2 * 2 * visited_keys(plan);
+            if (key_rows != expected || value_rows != expected)
+                test_fail("%s %s: %lld keys and %lld values packed, not %lld", cases[c].pattern,
+                          attn_algorithm_name(algorithm), (long long)key_rows, (long long)value_rows,
+                          (long long)expected);
+            attn_plan_destroy(plan);
+        }
+}
+
+int main(void) {
+    test_list tests = {0};
+    test_add_levels(&tests, "packed once", packed_once);
+    return test_run_list("packing", &tests);
+}
