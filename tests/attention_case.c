@@ -20,13 +20,31 @@ const char *case_describe(const case_spec *s) {
     return text;
 }
 
-/* A number that depends on everything in the case but where it lies. */
+/* A number that depends on everything in the case but where and in which layout it lies. */
 static uint64_t case_number(const case_spec *s) {
-    const int64_t parts[] = {s->batch,     s->heads, s->kv_heads,      s->queries, s->keys, s->head_dim,
-                             s->value_dim, s->dtype, s->pattern.terms, s->inputs,  s->kind};
+    char pattern[256]; /* in words, which leave out the parameters of absent terms */
+    attn_pattern_format(&s->pattern, pattern, sizeof pattern);
+    uint32_t scale, softcap;
+    memcpy(&scale, &s->scale, sizeof scale);
+    memcpy(&softcap, &s->softcap, sizeof softcap);
+    const int64_t parts[] = {s->batch,
+                             s->heads,
+                             s->kv_heads,
+                             s->queries,
+                             s->keys,
+                             s->head_dim,
+                             s->value_dim,
+                             s->dtype,
+                             s->inputs,
+                             s->kind,
+                             scale,
+                             softcap,
+                             s->pattern.terms & ATTN_BLOCKS ? s->pattern.block_heads : 0};
     uint64_t number = 0;
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         number = number * 1000003 + (uint64_t)parts[i];
+    for (const char *c = pattern; *c; c++)
+        number = number * 1000003 + (uint64_t)*c;
     return number;
 }
 

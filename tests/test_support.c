@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/attention_case.h"
+
 /* ---- a group of tests that do what must be reported -------------------------- */
 
 static void child_passes(void **state) {
@@ -126,12 +128,47 @@ static void generators_hold_ranges(void **state) {
         assert_true(fabs(seen[k] - N / 3.0) < 6 * sqrt(N * 2.0 / 9));
 }
 
+/* Guards: cases that differ, if only by a parameter of the pattern, have different data; what differs only in
+ * the place of its data, or by the parameter of a term that it has not, is the same case. */
+static void cases_have_their_own_data(void **state) {
+    const case_spec first = {.batch = 1,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .queries = 3,
+                             .keys = 4,
+                             .head_dim = 4,
+                             .value_dim = 4,
+                             .pattern = {.terms = ATTN_WINDOW, .window_left = 3, .block_heads = 1}};
+    enum { SPECS = 8, SAME = 6 };
+    case_spec specs[SPECS];
+    for (int i = 0; i < SPECS; i++)
+        specs[i] = first;
+    specs[1].pattern.window_left = 2;
+    specs[2].pattern.window_right = 1;
+    specs[3].scale = 2;
+    specs[4].softcap = 1;
+    specs[5].kind = DATA_UNIFORM;
+    specs[SAME].pattern.sink = 5; /* from here on the same as the first */
+    specs[SAME + 1].place = GUARD_FRONT;
+    attention_case *cases[SPECS];
+    for (int i = 0; i < SPECS; i++)
+        cases[i] = case_new(&specs[i]);
+    for (int i = 0; i < SPECS; i++)
+        for (int j = 0; j < i; j++) {
+            const bool same = (i >= SAME || i == 0) && (j >= SAME || j == 0);
+            if (same != !memcmp(cases[i]->q.data, cases[j]->q.data, cases[i]->q.bytes))
+                test_fail("cases %d and %d have %s data", i, j, same ? "different" : "the same");
+        }
+    for (int i = 0; i < SPECS; i++)
+        case_free(cases[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runner_passes),          cmocka_unit_test(runner_fails),
         cmocka_unit_test(runner_skips),           cmocka_unit_test(runner_sees_crashes),
         cmocka_unit_test(runner_sees_vanishing),  cmocka_unit_test(streams_repeat),
-        cmocka_unit_test(generators_hold_ranges),
+        cmocka_unit_test(generators_hold_ranges), cmocka_unit_test(cases_have_their_own_data),
     };
     return test_run("support", tests, COUNT_OF(tests));
 }
