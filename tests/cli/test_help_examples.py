@@ -1,4 +1,4 @@
-"""The examples of every help page, typed in as they stand there."""
+"""The examples of every help page and of README, typed in as they stand there."""
 
 import os
 import re
@@ -64,8 +64,18 @@ def shell(tmp_path, results):
     return run
 
 
-# Guards that a page has examples and that each works: a new user types them first. Measurements are only
-# planned, not made.
+def adapted(command: str, levels: list[str]) -> str:
+    """The command as this machine can run it in a short time: measurements are only planned, not made."""
+    for level in {"avx2", "avx512", "neon"} - set(levels):
+        command = re.sub(rf"\b{level}\b", "scalar", command)
+    if command.startswith("attnscope bench"):
+        command += " --dry-run"
+        if os.cpu_count() == 1:
+            command = command.replace("--threads 2", "--threads 1")
+    return command
+
+
+# Guards that a page has examples and that each works: a new user types them first.
 @pytest.mark.parametrize("page", PAGES)
 def test_examples(attnscope, shell, levels, page):
     commands = examples(attnscope(*page.split(), "--help").out)
@@ -74,12 +84,39 @@ def test_examples(attnscope, shell, levels, page):
         command.startswith((f"attnscope {page}".strip(), "python3", "ATTNSCOPE_")) for command in commands
     )
     for command in commands:
-        for level in ("avx2", "avx512", "neon"):
-            if level not in levels:
-                command = re.sub(rf"\b{level}\b", "scalar", command)
-        if command.startswith("attnscope bench"):
-            command += " --dry-run"
-            if os.cpu_count() == 1:
-                command = command.replace("--threads 2", "--threads 1")
-        done = shell(command)
+        done = shell(adapted(command, levels))
         assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def readme_commands() -> list[tuple[str, list[str]]]:
+    """The lines of README that start attnscope, each with the output that README shows below it."""
+    blocks = re.findall(r"^    (\$ )?(attnscope (?:.*\\\n)*.*)\n((?:    .*\n)*)", README, re.MULTILINE)
+    found = []
+    for prompt, command, below in blocks:
+        lines = [line[4:] for line in below.splitlines()]
+        if prompt:
+            found.append((command, [line.rstrip() for line in lines if line != "..."]))
+        else:  # a list of commands
+            commands = (re.sub(r"\s+#.*$", "", line) for line in [command, *lines])
+            found += [(line, []) for line in commands]
+    return found
+
+
+# Guards that README's commands work in the order in which they stand, on the arrays that its Python lines make,
+# and that what it shows below them is what they print. Tiles differ by ISA level: it shows those of avx2.
+def test_readme(shell, levels):
+    (python,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    made = shell(f"python3 - <<'end'\n{python}end")
+    assert made.returncode == 0, made.stderr
+    commands = readme_commands()
+    assert {command.split()[1] for command, _ in commands} >= {"bench", "eval", "report", "show"}
+    for command, shown in commands:
+        done = shell(f"ATTNSCOPE_ISA={'avx2' if 'avx2' in levels else 'auto'} {adapted(command, levels)}")
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if "avx2" in levels or "eval" not in command:
+            printed = iter([line.rstrip() for line in done.stdout.splitlines()])
+            for line in shown:
+                assert line in printed, f"{command}: {line!r} is not printed, or not there"

@@ -158,8 +158,9 @@ def test_header_alone(environment, tmp_path, compiler, standard):
     compile_with(environment, compiler, standard, "-fsyntax-only", source, *flags)
 
 
-# Guards that what README shows of the library compiles, and calls what the example calls, in that order.
-def test_readme_agrees_with_example(environment, tmp_path):
+# Guards that what README shows of the library compiles, looks at every status, calls what the example calls, in
+# that order, and runs.
+def test_readme_agrees_with_example(environment, destdir, tmp_path):
     readme = (ROOT / "README.md").read_text()
     snippets = re.findall(r"^```c\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     assert len(snippets) == 1 and "docs/example.c" in readme
@@ -168,25 +169,27 @@ def test_readme_agrees_with_example(environment, tmp_path):
     assert calls and all(call in example for call in calls), (
         f"not in the example, or in another order: {calls}"
     )
+    # The header's declarations again: what returns a status has to be looked at.
+    header = only(destdir, "attnscope.h").read_text()
+    statuses = re.findall(r"^ATTN_API (attn_status attn_\w+\([^;]*\));", header, re.MULTILINE)
+    checked = "".join(f"{status} __attribute__((warn_unused_result));\n" for status in statuses)
+    assert "attn_status attn_execute(" in checked
     sizes = "batch heads kv_heads queries keys head_dim value_dim".split()
     declared = ", ".join([*(f"int64_t {size}" for size in sizes), "const float *q, const float *k"])
     declared += ", const float *v, float *out, int threads"
-    source = tmp_path / "readme.c"
+    source, program = tmp_path / "readme.c", tmp_path / "readme"
     source.write_text(
-        f"#include <attnscope.h>\n#include <stdio.h>\nint user({declared});\n"
-        f"int user({declared}) {{\n{snippets[0]}\nreturn 0;\n}}\n"
+        f"#include <attnscope.h>\n#include <stdio.h>\n{checked}"
+        f"static int user({declared}) {{\n{snippets[0]}\nreturn 0;\n}}\n"
+        "int main(void) {\n"
+        "static float x[2 * 70 * 16], out[2 * 70 * 16];\n"
+        "for (int i = 0; i < 2 * 70 * 16; i++)\nx[i] = 1;\n"
+        "return user(1, 2, 1, 70, 70, 16, 16, x, x, x, out, 2) || !(out[2 * 70 * 16 - 1] > 0.99f);\n}\n"
     )
-    compile_with(
-        environment,
-        "gcc",
-        "c17",
-        "-O1",
-        "-c",
-        source,
-        "-o",
-        tmp_path / "o",
-        *pkg_config(environment, "--cflags"),
-    )
+    flags = pkg_config(environment, "--cflags", "--libs")
+    compile_with(environment, "gcc", "c17", "-O1", source, "-o", program, *flags)
+    done = subprocess.run([program], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 # Guards the ABI: the shared library exports what the header declares with ATTN_API, and nothing else.
