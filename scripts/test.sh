@@ -45,6 +45,7 @@ while [ $# -gt 0 ]; do
             ;;
         --list)
             sed -n '/^# suite  /,$p' "$suites_def" | sed 's/^# //'
+            printf '\n%s\n' "limit, full: minutes after which a suite is ended, usually and with --full; not what it takes"
             exit 0
             ;;
         --full) export ATTNSCOPE_TEST_FULL=1 ;;

@@ -97,6 +97,8 @@ def test_list_names_every_suite():
     listed = subprocess.run([TEST_SH, "--list"], capture_output=True, text=True, check=True).stdout
     for name, suite in load_suites().items():
         assert any(line.startswith(name + " ") and suite.description in line for line in listed.splitlines())
+    # Numbers without that word were taken for the time that suites need.
+    assert " limit " in listed.splitlines()[0] and "minutes after which a suite is ended" in listed
 
 
 # Guards the usage errors: one line, naming what would be accepted.

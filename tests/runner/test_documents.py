@@ -1,0 +1,50 @@
+"""The documents: what they point to exists, and their lines fit."""
+
+import re
+from pathlib import Path
+
+import pytest
+from testrunner.lint import tracked_files
+from testrunner.suites import ROOT
+
+WIDTH = 110
+DOCUMENTS = [name for name in tracked_files() if name.endswith(".md")]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+# Guards that there are documents to look at.
+def test_documents_are_found():
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/numerics.md"} <= set(DOCUMENTS)
+
+
+# Guards lines that a terminal breaks. Rows of a table cannot be wrapped.
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_lines_fit(name):
+    long = [line for line in text_of(name).splitlines() if len(line) > WIDTH and not line.startswith("|")]
+    assert not long
+
+
+# Guards links to files that were moved, and to headings that were renamed.
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links(name):
+    text = text_of(name)
+    headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ ([\w ]+)$", text, re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in headings
+        elif not target.startswith("https://"):
+            assert (ROOT / name).parent.joinpath(target).exists(), target
+
+
+# Guards the names of files and directories, of tests above all: each choice of docs/numerics.md rests on one.
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_named_files_exist(name):
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*")}
+    text = text_of(name)
+    assert set(re.findall(r"`(test_\w+\.(?:c|py))`", text)) <= tests
+    directories = "attention|bench|cli|common|dispatch|docs|include|kernels|reference|scripts|tests"
+    for path in re.findall(rf"`((?:{directories})/[\w./-]*)`", text):
+        assert Path(ROOT / path).exists(), path
