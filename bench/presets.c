@@ -62,6 +62,16 @@ static int add_lengths(const bench_config *config, const preset *p, const char *
     return 0;
 }
 
+static int unknown_preset(const char *name) {
+    char names[256] = "";
+    for (int i = 0; i < PRESETS; i++) {
+        const size_t used = strlen(names);
+        if (i == 0 || strcmp(presets[i].name, presets[i - 1].name) != 0) /* a line for each kind of layer */
+            snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", presets[i].name);
+    }
+    return cli_error("--preset '%s': expected one of %s; --list-presets describes them", name, names);
+}
+
 int bench_preset_rows(const bench_config *config, const char *name, bench_rows *rows) {
     const char *colon = strchr(name, ':');
     const size_t length = colon ? (size_t)(colon - name) : strlen(name);
@@ -81,7 +91,7 @@ int bench_preset_rows(const bench_config *config, const char *name, bench_rows *
         added = added || prefill || (decode && *p->decode);
     }
     if (!found)
-        return cli_error("--preset '%s': unknown; --list-presets shows them all", name);
+        return unknown_preset(name);
     if (!prefill && !decode)
         return cli_error("--preset '%s': expected NAME, NAME:prefill or NAME:decode", name);
     if (!added)

@@ -38,7 +38,10 @@ build_program() {
         "$meson" --version
         "${CC:-cc}" --version
     } | cksum)
-    [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] || rm -rf "$build"
+    if [ -d "$build" ] && [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
+        echo "${build#"$root"/} has other options, another compiler, or was not finished: making it anew" >&2
+        rm -rf "$build"
+    fi
     if ! configure_and_compile "$meson" "${options[@]}" >"$log" 2>&1 </dev/null; then
         tail -n 25 "$log" >&2
         printf 'bench.sh: the build failed (above: the end of %s)\n' "${log#"$root"/}" >&2

@@ -20,7 +20,7 @@ import pytest
         (("--n", "99999999999999999999"), ("99999999999999999999",)),
         (("--threads", "1025"), ("1025", "1024")),
         (("--threads", "0"), ("'0'",)),
-        (("--preset", "no-such-model"), ("no-such-model", "--list-presets")),
+        (("--preset", "no-such-model"), ("no-such-model", "gpt2, bert-base, llama-3-8b")),
         (("--isa", "avx9"), ("avx9", "scalar")),
         (("--algorithm", "fast"), ("fast", "naive")),
         (("--dtype", "f64"), ("f64", "bf16")),

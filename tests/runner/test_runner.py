@@ -1,6 +1,7 @@
 """scripts/test.sh from outside, and the parts of the runner that start programs."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -176,3 +177,12 @@ def test_full_option_sets_the_variable():
     text = TEST_SH.read_text()
     assert "--full) export ATTNSCOPE_TEST_FULL=1" in text
     assert "--full" in subprocess.run([TEST_SH, "--help"], capture_output=True, text=True).stdout
+
+
+# Guards that continuous integration runs README's command and lets every suite come to its own limit, after
+# which its log says what happened; a job that is ended from outside leaves nothing.
+def test_workflow():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert "- run: scripts/test.sh\n" in workflow
+    limit = int(re.search(r"timeout-minutes: (\d+)", workflow)[1])
+    assert limit >= sum(suite.minutes for suite in load_suites().values()) + 20
