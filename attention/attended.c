@@ -87,8 +87,7 @@ int attn_selected(const attn_view *view, int64_t i, attn_interval within, attn_i
 static void set_bits(uint64_t *bits, int64_t from, int64_t to) {
     while (from < to) {
         const int64_t in_word = attn_min(64 - from % 64, to - from);
-        const uint64_t ones = in_word == 64 ? ~(uint64_t)0 : (((uint64_t)1 << in_word) - 1) << (from % 64);
-        bits[from / 64] |= ones;
+        bits[from / 64] |= attn_low_bits(in_word) << (from % 64);
         from += in_word;
     }
 }
@@ -205,4 +204,20 @@ void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t 
                 not_minus_inf_bits(view->bias + i * view->bias_query_stride + j * view->bias_key_stride,
                                    view->bias_key_stride, keys);
     }
+}
+
+attn_tile_kind attn_tile_by_bits(const attn_view *view, int64_t row, int64_t rows, int64_t first,
+                                 int64_t count, bool with_data) {
+    const uint64_t ones = attn_low_bits(count);
+    uint64_t some = 0, all = ones;
+    for (int64_t i = row; i < row + rows && !(some && all != ones); i++) {
+        uint64_t bits;
+        if (with_data)
+            attn_row_bits_all(view, i, first, count, &bits);
+        else
+            attn_row_bits_pattern(view, i, first, count, &bits);
+        some |= bits;
+        all &= bits;
+    }
+    return !some ? ATTN_TILE_ABSENT : all == ones ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
 }

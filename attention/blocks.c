@@ -46,11 +46,6 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-static int compare_int64(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The first `wanted` distinct draws of query block a, sorted into `row`. `drawn` has one mark per key
  * block, each less than a + 1 on entry. */
 static void draw_row(int64_t *row, int64_t wanted, int64_t a, uint64_t seed, int64_t key_blocks,
@@ -64,7 +59,7 @@ static void draw_row(int64_t *row, int64_t wanted, int64_t a, uint64_t seed, int
         drawn[block] = a + 1;
         row[count++] = block;
     }
-    qsort(row, (size_t)count, sizeof *row, compare_int64);
+    qsort(row, (size_t)count, sizeof *row, attn_compare_int64);
 }
 
 attn_status attn_blocks_random(attn_blocks *blocks, const attn_problem *problem, attn_error *error) {

@@ -6,7 +6,6 @@
  * calculation for softmax", 2018; tiles stream through cache-sized steps as in BLIS-like matrix products. */
 #include "attention/flash.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,7 +48,7 @@ static void pack_tile(const flash_walk *walk, int64_t tile) {
     const attn_kernels *kernels = plan->kernels;
     flash_workspace *w = walk->w;
     const int64_t first = tile * plan->key_tile;
-    const int64_t count = attn_min(plan->key_tile, walk->view.keys - first);
+    const int64_t count = attn_tile_keys(&walk->view, tile);
     const int64_t slot = tile - w->first_tile, at = slot * plan->key_tile;
     const attn_tensor *k = &walk->tensors->k, *v = &walk->tensors->v;
     kernels->pack_bt(w->packed_keys + at * problem->head_dim,
@@ -73,8 +72,8 @@ typedef struct flash_step {
 static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t column, int64_t *attended) {
     const int64_t words = walk->plan->kernels->key_block / 64;
     const int64_t first = tile * walk->plan->key_tile;
-    const int64_t count = attn_min(walk->plan->key_tile, walk->view.keys - first);
-    const uint64_t ones = count == 64 ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1;
+    const int64_t count = attn_tile_keys(&walk->view, tile);
+    const uint64_t ones = attn_low_bits(count);
     uint64_t some = 0, all = ones;
     for (int64_t r = 0; r < walk->rows; r++) {
         uint64_t *bits = &walk->w->mask[r * words + column];
@@ -148,16 +147,11 @@ static void take_step(flash_walk *walk, flash_step *step) {
     step->any_partial = false;
 }
 
-/* Gathers the runs' tiles into steps. What depends on data is known only now: a tile that nobody attends is
- * left out, one that all rows attend needs no mask. */
+/* Gathers the runs' tiles into steps. What depends on data is known only now. */
 void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
     const int64_t most = walk->plan->kernels->key_block / walk->plan->key_tile;
-    /* A tile's mask is one word of a row, and a step remembers the kind of each of its tiles. */
-    assert(walk->plan->key_tile == 64 && most <= MOST_STEP_TILES);
     const int64_t begin = walk->w->first_tile;
-    const int64_t end = attn_min(begin + walk->w->tiles,
-                                 attn_ceil_div(walk->view.keys, walk->plan->key_tile)); /* of kv_lens */
-    const bool has_data = attn_view_has_data(&walk->view);
+    const int64_t end = attn_min(begin + walk->w->tiles, attn_view_tiles(&walk->view));
     flash_step step = {0};
     for (int64_t k = 0; k < count; k++) {
         for (int64_t tile = attn_max(runs[k].first, begin); tile < attn_min(runs[k].last, end); tile++) {
@@ -167,11 +161,10 @@ void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
             }
             attn_tile_kind kind = runs[k].kind;
             int64_t attended = 0;
-            if (kind == ATTN_TILE_PARTIAL || has_data)
+            if (attn_flash_needs_bits(&walk->view, kind))
                 kind = mask_tile(walk, tile, tile - step.first, &attended);
             else
-                attended = walk->rows * (attn_min((tile + 1) * walk->plan->key_tile, walk->view.keys) -
-                                         tile * walk->plan->key_tile);
+                attended = walk->rows * attn_tile_keys(&walk->view, tile);
             walk->counts.pairs_useful += attended;
             if (kind == ATTN_TILE_ABSENT)
                 continue; /* the next tile is no neighbour: a new step begins there */
@@ -235,7 +228,7 @@ static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t co
         for (int64_t tile = runs[k].first; tile < runs[k].last; tile++)
             if (w->packed[tile] && w->not_finite[tile])
                 attn_repair_values(&walk->view, t, walk->batch, walk->row, walk->rows, tile * plan->key_tile,
-                                   attn_min((tile + 1) * plan->key_tile, walk->view.keys));
+                                   tile * plan->key_tile + attn_tile_keys(&walk->view, tile));
 }
 
 flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, flash_workspace *w,
@@ -249,7 +242,7 @@ flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, f
         .batch = batch,
         .kv_head = head / (problem->heads / problem->kv_heads),
         .row = query_tile * plan->query_tile,
-        .rows = attn_min(plan->query_tile, problem->queries - query_tile * plan->query_tile),
+        .rows = attn_tile_rows(plan, query_tile),
         .slope = tensors->alibi_slopes ? tensors->alibi_slopes[head] : 0,
     };
 }

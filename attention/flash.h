@@ -4,8 +4,10 @@
 
 #include "attention/internal.h"
 
-/* Most key tiles of one step of a kernel, whatever its key_block. */
-#define MOST_STEP_TILES 16
+/* A tile's mask is one word of a row. */
+_Static_assert(ATTN_KEY_TILE == 64, "a key tile is a word");
+/* Most key tiles of one step of a kernel, at every level. */
+#define MOST_STEP_TILES (ATTN_MOST_KEY_BLOCK / ATTN_KEY_TILE)
 
 typedef struct flash_workspace {
     int64_t first_tile;         /* the key tile that the packed arrays begin with */

@@ -9,6 +9,11 @@
 
 #define ATTN_ALIGN_BYTES 64
 
+/* Keys of a tile, the grain of skipping: one word of a mask row, and two to four panels at every level. The
+ * engine joins neighbouring tiles into kernel calls of up to key_block keys, so a small tile costs dense work
+ * nothing, while a border of a window wastes at most this many keys. */
+#define ATTN_KEY_TILE 64
+
 static inline int64_t attn_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -24,6 +29,22 @@ static inline int64_t attn_floor_div(int64_t a, int64_t b) {
 }
 static inline int64_t attn_round_up(int64_t a, int64_t b) {
     return attn_ceil_div(a, b) * b;
+}
+/* For qsort. */
+static inline int attn_compare_int64(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+/* Bits that are set in the words of `count` bits. */
+static inline int64_t attn_count_bits(const uint64_t *bits, int64_t count) {
+    int64_t set = 0;
+    for (int64_t word = 0; word < attn_ceil_div(count, 64); word++)
+        set += __builtin_popcountll(bits[word]);
+    return set;
+}
+/* The lowest `count` bits, 0 to 64. */
+static inline uint64_t attn_low_bits(int64_t count) {
+    return count == 64 ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1;
 }
 
 /* ---- problem.c ---- */
@@ -94,6 +115,11 @@ bool attn_has_selection(const attn_pattern *pattern);
 void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
 
+/* Kind of the tile of rows [row, row + rows) and at most 64 keys [first, first + count), looked at row by
+ * row: by the pattern and kv_lens, or `with_data` too. */
+attn_tile_kind attn_tile_by_bits(const attn_view *view, int64_t row, int64_t rows, int64_t first,
+                                 int64_t count, bool with_data);
+
 /* ---- runs.c: tiles ---- */
 
 /* Key tiles [first, last) of one kind, for one tile of queries. */
@@ -124,7 +150,7 @@ struct attn_plan {
     const attn_kernels *kernels;
     attn_algorithm algorithm;
     float scale;
-    int64_t query_tile, key_tile; /* rows and keys of a tile */
+    int64_t query_tile, key_tile; /* rows and keys of a tile; key_tile is ATTN_KEY_TILE */
     int64_t query_tiles, key_tiles;
     int64_t heads_distinct; /* 1, or H when a block map differs by head */
     attn_blocks random, blocks;
@@ -164,6 +190,28 @@ void attn_counts_add(attn_counts *total, const attn_counts *add);
 void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts);
 
 /* ---- algorithms ---- */
+
+/* What the algorithms visit, and attn_look with them. */
+
+/* Rows of a query tile; key tiles that hold keys of the view, and keys of one of them. */
+static inline int64_t attn_tile_rows(const attn_plan *plan, int64_t query_tile) {
+    return attn_min(plan->query_tile, plan->problem.queries - query_tile * plan->query_tile);
+}
+static inline int64_t attn_view_tiles(const attn_view *view) {
+    return attn_ceil_div(view->keys, view->plan->key_tile);
+}
+static inline int64_t attn_tile_keys(const attn_view *view, int64_t tile) {
+    return attn_min(view->plan->key_tile, view->keys - tile * view->plan->key_tile);
+}
+/* flash looks at a tile's bits where the plan's kind leaves them open: a tile that nobody attends is then
+ * left out, and one that all rows attend needs no mask. */
+static inline bool attn_flash_needs_bits(const attn_view *view, attn_tile_kind planned) {
+    return planned == ATTN_TILE_PARTIAL || attn_view_has_data(view);
+}
+/* naive computes every pair and masks afterwards, where there is anything that could mask. */
+static inline attn_tile_kind attn_naive_kind(const attn_view *view) {
+    return view->plan->problem.pattern.terms || attn_view_has_data(view) ? ATTN_TILE_PARTIAL : ATTN_TILE_FULL;
+}
 
 /* Sizes in bytes of one call's workspace. */
 int64_t attn_naive_workspace(const attn_plan *plan);

@@ -41,50 +41,21 @@ void attn_look_close(attn_look *look) {
     free(look);
 }
 
-static int64_t rows_of(const attn_look *look, int64_t query_tile) {
-    const int64_t first = query_tile * look->plan->query_tile;
-    return attn_min(look->plan->query_tile, look->plan->problem.queries - first);
-}
-
-static int64_t keys_of(const attn_look *look, int64_t tile) {
-    return attn_min((tile + 1) * look->plan->key_tile, look->view.keys) - tile * look->plan->key_tile;
-}
-
-static int64_t count_bits(const uint64_t *bits, int64_t count) {
-    int64_t set = 0;
-    for (int64_t word = 0; word < attn_ceil_div(count, 64); word++)
-        set += __builtin_popcountll(bits[word]);
-    return set;
-}
-
-/* Kind of a tile by its bits. */
-static attn_tile_kind tile_by_bits(attn_look *look, int64_t query_tile, int64_t tile) {
-    const int64_t first = query_tile * look->plan->query_tile, rows = rows_of(look, query_tile);
-    const int64_t count = keys_of(look, tile);
-    bool all = true, some = false;
-    for (int64_t i = first; i < first + rows; i++) {
-        attn_row_bits_all(&look->view, i, tile * look->plan->key_tile, count, look->bits);
-        const int64_t set = count_bits(look->bits, count);
-        all &= set == count;
-        some |= set > 0;
-        if (some && !all)
-            return ATTN_TILE_PARTIAL;
-    }
-    return all ? ATTN_TILE_FULL : ATTN_TILE_ABSENT;
-}
-
 /* As flash does: the plan's runs, and what is partial or depends on data by its bits. */
 static void flash_tiles(attn_look *look, int64_t query_tile, attn_tile_kind *kinds) {
     const attn_plan *plan = look->plan;
-    const bool has_data = attn_view_has_data(&look->view);
-    const int64_t end = attn_ceil_div(look->view.keys, plan->key_tile);
+    const attn_view *view = &look->view;
+    const int64_t end = attn_view_tiles(view);
     int64_t count;
     const attn_run *runs =
         attn_plan_tile_runs(plan, &look->view, query_tile, look->scratch, look->runs, &count);
     for (int64_t k = 0; k < count; k++) {
         for (int64_t tile = runs[k].first; tile < attn_min(runs[k].last, end); tile++)
-            kinds[tile] = has_data || runs[k].kind == ATTN_TILE_PARTIAL ? tile_by_bits(look, query_tile, tile)
-                                                                        : runs[k].kind;
+            kinds[tile] =
+                attn_flash_needs_bits(view, runs[k].kind)
+                    ? attn_tile_by_bits(view, query_tile * plan->query_tile, attn_tile_rows(plan, query_tile),
+                                        tile * plan->key_tile, attn_tile_keys(view, tile), true)
+                    : runs[k].kind;
     }
 }
 
@@ -95,10 +66,8 @@ void attn_look_tiles(attn_look *look, int64_t query_tile, attn_tile_kind *kinds)
         flash_tiles(look, query_tile, kinds);
         return;
     }
-    /* naive computes every pair and masks afterwards. */
-    const bool masked = look->plan->problem.pattern.terms || attn_view_has_data(&look->view);
-    for (int64_t tile = 0; tile < attn_ceil_div(look->view.keys, look->plan->key_tile); tile++)
-        kinds[tile] = masked ? ATTN_TILE_PARTIAL : ATTN_TILE_FULL;
+    for (int64_t tile = 0; tile < attn_view_tiles(&look->view); tile++)
+        kinds[tile] = attn_naive_kind(&look->view);
 }
 
 void attn_look_row(attn_look *look, int64_t query, uint64_t *bits) {
@@ -116,7 +85,7 @@ static void count_attended(attn_look *look, int64_t *before, int64_t *after) {
     }
     for (int64_t i = 0; i < problem->queries; i++) {
         attn_look_row(look, i, look->bits);
-        const int64_t attended = count_bits(look->bits, problem->keys);
+        const int64_t attended = attn_count_bits(look->bits, problem->keys);
         *before += attended;
         *after += problem->pattern.terms & ATTN_TOPK ? attn_min(problem->pattern.topk, attended) : attended;
     }
@@ -131,7 +100,7 @@ attn_counts attn_look_count(attn_look *look) {
             counts.tiles_full += look->kinds[tile] == ATTN_TILE_FULL;
             counts.tiles_partial += look->kinds[tile] == ATTN_TILE_PARTIAL;
             if (look->kinds[tile] != ATTN_TILE_ABSENT)
-                counts.pairs_executed += rows_of(look, t) * keys_of(look, tile);
+                counts.pairs_executed += attn_tile_rows(look->plan, t) * attn_tile_keys(&look->view, tile);
         }
     }
     count_attended(look, &attended, &counts.pairs_useful);

@@ -158,17 +158,13 @@ static const float *row_bias(const naive_rows *n, int64_t i) {
     return n->w.bias;
 }
 
-static bool is_masked(const naive_rows *n) {
-    return n->plan->problem.pattern.terms || attn_view_has_data(&n->view);
-}
-
 static void stage_mask(naive_rows *n) {
     const attn_problem *problem = &n->plan->problem;
     const attn_kernels *kernels = n->plan->kernels;
     const bool topk = problem->pattern.terms & ATTN_TOPK;
     const float *slopes = n->tensors->alibi_slopes;
     const float slope = slopes ? slopes[n->view.head] : 0;
-    const bool masked = is_masked(n);
+    const bool masked = attn_naive_kind(&n->view) == ATTN_TILE_PARTIAL;
     const bool adjusted = problem->softcap > 0 || slope != 0 || n->view.bias;
     if (!masked)
         n->attended = n->rows * n->view.keys;
@@ -189,14 +185,14 @@ static void stage_mask(naive_rows *n) {
                                 .bias = n->view.bias ? row_bias(n, i) : NULL,
                                 .mask = masked && !topk ? bits : NULL,
                             });
-        for (int64_t word = 0; topk && word < attn_ceil_div(n->view.keys, 64); word++)
-            n->candidates += __builtin_popcountll(bits[word]);
-        if (topk)
+        if (topk) {
+            n->candidates += attn_count_bits(bits, n->view.keys);
             keep_topk(scores, n->view.keys, problem->pattern.topk, bits, n->w.heap);
+        }
         if (masked && (topk || !adjusted))
             kernels->mask(scores, bits, n->view.keys);
-        for (int64_t word = 0; masked && word < attn_ceil_div(n->view.keys, 64); word++)
-            n->attended += __builtin_popcountll(bits[word]);
+        if (masked)
+            n->attended += attn_count_bits(bits, n->view.keys);
     }
 }
 
@@ -295,8 +291,8 @@ void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *worksp
             stages[stage](&n);
         total.pairs_useful += n.attended;
         total.pairs_executed += plan->problem.pattern.terms & ATTN_TOPK ? n.candidates : n.rows * n.view.keys;
-        *(is_masked(&n) ? &total.tiles_partial : &total.tiles_full) +=
-            (end - unit) * attn_ceil_div(n.view.keys, plan->key_tile);
+        *(attn_naive_kind(&n.view) == ATTN_TILE_PARTIAL ? &total.tiles_partial : &total.tiles_full) +=
+            (end - unit) * attn_view_tiles(&n.view);
         unit = end;
     }
     attn_counts_publish(tensors, &total);

@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of a tile, the grain of skipping. 64 is one word of a mask row and two to four panels at every
- * level; the engine joins neighbouring tiles into kernel calls of up to key_block keys, so a small tile costs
- * dense work nothing, while a border of a window wastes at most this many keys. */
-#define KEY_TILE 64
-
 /* Keys are split when at most this many queries meet them, in splits of this many key tiles: long enough
  * that merging is nothing beside them, short enough that 16 threads share 32768 keys. */
 #define SPLIT_MOST_QUERIES 8
@@ -37,13 +32,6 @@ attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t 
     free(scratch);
     free(runs);
     return kind;
-}
-
-bool attn_plan_attended(const attn_plan *plan, int64_t head, int64_t query, int64_t key) {
-    const attn_view view = attn_view_static(plan, head);
-    uint64_t bit;
-    attn_row_bits_pattern(&view, query, key, 1, &bit);
-    return bit;
 }
 
 attn_info attn_plan_info(const attn_plan *plan) {
@@ -81,7 +69,7 @@ static int64_t tile_cost(const attn_plan *plan, int64_t pairs) {
 /* Counts the tiles and pairs of one query tile's runs into `info`; returns the pairs. */
 static int64_t count_tile(const attn_plan *plan, int64_t query_tile, const attn_run *runs, int64_t count,
                           attn_info *info) {
-    const int64_t rows = attn_min(plan->query_tile, plan->problem.queries - query_tile * plan->query_tile);
+    const int64_t rows = attn_tile_rows(plan, query_tile);
     int64_t keys = 0, visited = 0;
     for (int64_t k = 0; k < count; k++) {
         keys += attn_min(runs[k].last * plan->key_tile, plan->problem.keys) - runs[k].first * plan->key_tile;
@@ -188,7 +176,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
         return status;
     plan->scale = attn_problem_scale(problem);
     plan->query_tile = plan->kernels->query_tile;
-    plan->key_tile = KEY_TILE;
+    plan->key_tile = ATTN_KEY_TILE;
     plan->query_tiles = attn_ceil_div(problem->queries, plan->query_tile);
     plan->key_tiles = attn_ceil_div(problem->keys, plan->key_tile);
     if ((problem->pattern.terms & ATTN_RANDOM) &&

@@ -6,10 +6,9 @@
 
 typedef enum attn_tile_kind { ATTN_TILE_ABSENT, ATTN_TILE_PARTIAL, ATTN_TILE_FULL } attn_tile_kind;
 
-/* Kind of the tile `query_tile` x `key_tile` (indices) of query head `head`, and whether the pattern
- * attends a pair; both by the pattern alone, with the offset Nk - Nq. */
+/* Kind of the tile `query_tile` x `key_tile` (indices) of query head `head`, by the pattern alone, with the
+ * offset Nk - Nq. */
 attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t query_tile, int64_t key_tile);
-bool attn_plan_attended(const attn_plan *plan, int64_t head, int64_t query, int64_t key);
 
 /* ---- Looking at what an execution would visit, without executing ----
  * One (batch, head) of a plan. `tensors` brings the lengths, offsets, segments, mask and bias that the plan

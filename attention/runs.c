@@ -165,20 +165,8 @@ static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys, bool
 
 /* Kind of one tile, looked at row by row. */
 static attn_tile_kind exact_kind(const tile_row *row, attn_interval keys) {
-    uint64_t bits[8]; /* key tiles have at most 512 keys */
-    const int64_t count = keys.last - keys.first;
-    bool all = true, some = false;
-    for (int64_t i = row->first_row; i < row->last_row; i++) {
-        attn_row_bits_pattern(row->view, i, keys.first, count, bits);
-        int64_t set = 0;
-        for (int64_t word = 0; word < attn_ceil_div(count, 64); word++)
-            set += __builtin_popcountll(bits[word]);
-        all &= set == count;
-        some |= set > 0;
-        if (some && !all)
-            return ATTN_TILE_PARTIAL;
-    }
-    return all ? ATTN_TILE_FULL : ATTN_TILE_ABSENT;
+    return attn_tile_by_bits(row->view, row->first_row, row->last_row - row->first_row, keys.first,
+                             keys.last - keys.first, false);
 }
 
 /* Kind of one tile of a stretch that hulls and cores leave open. */
@@ -213,15 +201,10 @@ static void add_bounds(const attn_view *view, int64_t *ends, int64_t *count, con
     add_end(view, ends, count, bounds->core.last);
 }
 
-static int compare_int64(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the few ends that a pattern of intervals has by insertion; qsort serves block maps. */
 static void sort_ends(int64_t *ends, int64_t count) {
     if (count > 64) {
-        qsort(ends, (size_t)count, sizeof *ends, compare_int64);
+        qsort(ends, (size_t)count, sizeof *ends, attn_compare_int64);
         return;
     }
     for (int64_t k = 1; k < count; k++) {
@@ -303,7 +286,7 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
 /* ---- Exact counts ---- */
 
 static int compare_interval(const void *a, const void *b) {
-    return compare_int64(&((const attn_interval *)a)->first, &((const attn_interval *)b)->first);
+    return attn_compare_int64(&((const attn_interval *)a)->first, &((const attn_interval *)b)->first);
 }
 
 /* How many j in [first, last) are congruent to p modulo stride. */

@@ -1,9 +1,7 @@
 /* Selection of an ISA level: the best, the one that was asked for, or a refusal with its reason. */
 #include "dispatch/dispatch.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,20 +23,6 @@ enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
 #else
 #    define ARCHITECTURE "any architecture"
 #endif
-
-attn_status attn_fail(attn_error *error, attn_status status, const char *format, ...) {
-    if (error) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-        /* What a user typed may stand in it: an error stays one line. */
-        for (char *c = error->text; *c; ++c)
-            if ((unsigned char)*c < 0x20 || *c == 0x7F)
-                *c = '?';
-    }
-    return status;
-}
 
 int attn_isa_count(void) {
     return LEVEL_COUNT;
@@ -84,25 +68,13 @@ static int find_level(const char *name) {
 
 /* Whether some architecture has a level of this name. */
 static bool known_elsewhere(const char *name) {
-#ifndef ATTN_ARCH_X86
-#    define ATTN_ARCH_X86 1
-#    define ATTN_ARCH_X86_BORROWED
-#endif
-#ifndef ATTN_ARCH_ARM64
-#    define ATTN_ARCH_ARM64 1
-#    define ATTN_ARCH_ARM64_BORROWED
-#endif
     static const char *const names[] = {
 #define ISA(id, features) #id,
+#define ISA_EVERY
 #include "dispatch/isa.def"
+#undef ISA_EVERY
 #undef ISA
     };
-#ifdef ATTN_ARCH_X86_BORROWED
-#    undef ATTN_ARCH_X86
-#endif
-#ifdef ATTN_ARCH_ARM64_BORROWED
-#    undef ATTN_ARCH_ARM64
-#endif
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (strcmp(names[i], name) == 0)
             return true;

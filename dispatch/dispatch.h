@@ -3,6 +3,7 @@
 #define ATTN_DISPATCH_H
 
 #include "dispatch/cpu.h"
+#include "dispatch/error.h"
 #include "kernels/kernels.h"
 
 /* The table of level `isa`; NULL or "auto" means attn_isa_auto. An unknown name is ATTN_INVALID, a
@@ -16,9 +17,5 @@ attn_status attn_isa_check_on(const char *name, const cpu_info *cpu, attn_error 
 
 /* The features that level `index` requires, CPU_*. */
 uint32_t attn_isa_required(int index);
-
-/* Writes a printf-style message into `error` (if not NULL) and returns `status`. */
-attn_status attn_fail(attn_error *error, attn_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -56,12 +56,14 @@ typedef struct attn_flash_tile {
     float *scratch; /* flash_scratch floats, 64-byte aligned, contents of no meaning between calls */
 } attn_flash_tile;
 
+#define ATTN_MOST_KEY_BLOCK 1024
+
 typedef struct attn_kernels {
     const char *name;      /* the ISA level */
     int lanes;             /* float32 lanes of a vector */
     int mr, nr;            /* register tile of the matrix product: rows, columns; nr divides 64 */
     int query_tile;        /* rows of a flash tile; a multiple of mr */
-    int key_block;         /* most keys of one flash step; a multiple of 64 */
+    int key_block;         /* most keys of one flash step; a multiple of 64, up to ATTN_MOST_KEY_BLOCK */
     int64_t flash_scratch; /* floats */
 
     /* Packing. `src` has `dtype` elements, rows `src_stride` elements apart, and is read within its

@@ -10,6 +10,7 @@
 _Static_assert(64 % NR == 0, "a run of 64 keys must be whole panels");
 _Static_assert(MR < VL || MR % VL == 0, "packing stores whole vectors");
 _Static_assert(QUERY_TILE % MR == 0, "a query tile must be whole panels");
+_Static_assert(KEY_BLOCK <= ATTN_MOST_KEY_BLOCK, "a step remembers each of its tiles");
 _Static_assert(KEY_BLOCK % 64 == 0 && SCORE_STRIDE >= KEY_BLOCK, "scores of a key block must fit a row");
 _Static_assert(SCORE_STRIDE % VL == 0, "rows of the score tile must be aligned");
 

@@ -44,8 +44,8 @@ def required() -> dict[str, dict[str, set[str]]]:
     levels = {"x86": {}, "arm64": {}}
     architectures = list(levels)
     for line in (ROOT / "dispatch/isa.def").read_text().splitlines():
-        if line.startswith("#ifdef ATTN_ARCH_"):
-            architectures = [line.rsplit("_", 1)[1].lower()]
+        if architecture := re.match(r"#if.*\bATTN_ARCH_(\w+)", line):
+            architectures = [architecture[1].lower()]
         elif line.startswith("#endif"):
             architectures = list(levels)
         elif match := re.fullmatch(r"ISA\((\w+), (.+)\)", line):
