@@ -32,11 +32,13 @@ build_program() {
     local log=$root/build-logs/release.log stamp=$build/bench-stamp options meson key
     meson=$(find_meson 1.0.0)
     options=(--buildtype=release -Dbench=enabled -Dtests=disabled)
-    # What Meson does not follow by itself: options given by hand, another compiler, a moved checkout.
+    # What Meson does not follow by itself: options given by hand, another compiler, a moved checkout, an
+    # optional library that came or went.
     key=$({
         printf '%s\n' "$root" "${options[@]}" "${CC:-} ${CXX:-} ${CFLAGS:-} ${CXXFLAGS:-}"
         "$meson" --version
         "${CC:-cc}" --version
+        pkg-config --modversion hwloc 2>/dev/null || true
     } | cksum)
     if [ -d "$build" ] && [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
         echo "${build#"$root"/} has other options, another compiler, or was not finished: making it anew" >&2
