@@ -44,6 +44,7 @@ build_program() {
         echo "${build#"$root"/} has other options, another compiler, or was not finished: making it anew" >&2
         rm -rf "$build"
     fi
+    [ -d "$build" ] || echo "building in ${build#"$root"/}" >&2
     if ! configure_and_compile "$meson" "${options[@]}" >"$log" 2>&1 </dev/null; then
         tail -n 25 "$log" >&2
         printf 'bench.sh: the build failed (above: the end of %s)\n' "${log#"$root"/}" >&2
@@ -94,7 +95,6 @@ if [ -n "$own_out" ] && ! [ -d "$(dirname "$own_out")" ]; then
 fi
 
 "$root/scripts/setup.sh" build python
-[ -x "$attnscope" ] || echo "building in ${build#"$root"/}" >&2
 build_program
 
 mkdir -p "$root/results"
