@@ -137,9 +137,12 @@ typedef struct attn_run {
 int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, attn_run *runs,
                   bool each_stride);
 int64_t attn_runs_limit(const attn_plan *plan, bool each_stride);
-/* int64_t elements of scratch that attn_runs needs. */
+/* int64_t elements of scratch that attn_runs needs, and attn_count_pairs. */
 int64_t attn_runs_scratch(const attn_plan *plan);
 
+/* ---- count.c ---- */
+
+int64_t attn_count_scratch(const attn_plan *plan); /* no more than attn_runs_scratch */
 /* Attended pairs of the view's pattern, exactly; those that topk chooses among, or those that it leaves. */
 int64_t attn_count_pairs(const attn_view *view, int64_t *scratch, bool before_topk);
 

@@ -21,7 +21,7 @@ typedef struct term_bounds {
     attn_interval hull, core;
 } term_bounds;
 
-/* int64_t elements of scratch: marks of the key blocks of each block selection, then the ends. */
+/* Scratch: marks and a list of the key blocks of each block selection, then the ends. */
 static int64_t ends_limit(const attn_plan *plan) {
     /* Two ends each of hull and core of each term and of the restriction, each rounded down and up; two
      * borders of each key block, rounded likewise; the first and the last tile. */
@@ -29,7 +29,8 @@ static int64_t ends_limit(const attn_plan *plan) {
 }
 
 int64_t attn_runs_scratch(const attn_plan *plan) {
-    return plan->random.key_blocks + plan->blocks.key_blocks + ends_limit(plan);
+    const int64_t blocks = plan->random.key_blocks + plan->blocks.key_blocks;
+    return attn_max(2 * blocks + ends_limit(plan), attn_count_scratch(plan));
 }
 
 static bool stride_by_tiles(const attn_plan *plan) {
@@ -57,6 +58,7 @@ typedef struct tile_row {
     const attn_blocks *blocks[2];
     int64_t *marks[2];
     int64_t query_blocks[2];
+    int64_t *selected[2], selected_count[2]; /* the key blocks that have a mark */
     int block_count;
 } tile_row;
 
@@ -107,18 +109,23 @@ static void bound_rows(tile_row *row) {
     bound_stretch(row, first, row->last_row);
 }
 
-static void mark_blocks(tile_row *row, const attn_blocks *blocks, int64_t *marks) {
+/* `scratch` holds twice as many as there are key blocks. */
+static void mark_blocks(tile_row *row, const attn_blocks *blocks, int64_t *scratch) {
     const int64_t size = blocks->size;
+    int64_t *marks = scratch, *marked = scratch + blocks->key_blocks, marked_count = 0;
     const int64_t first = row->first_row / size, last = (row->last_row - 1) / size;
     memset(marks, 0, (size_t)blocks->key_blocks * sizeof *marks);
     for (int64_t a = first; a <= last; a++) {
         int64_t count;
         const int64_t *selected = attn_blocks_row(blocks, row->view->head, a * size, &count);
         for (int64_t k = 0; k < count; k++)
-            marks[selected[k]]++;
+            if (marks[selected[k]]++ == 0)
+                marked[marked_count++] = selected[k];
     }
     row->blocks[row->block_count] = blocks;
     row->marks[row->block_count] = marks;
+    row->selected[row->block_count] = marked;
+    row->selected_count[row->block_count] = marked_count;
     row->query_blocks[row->block_count++] = last - first + 1;
 }
 
@@ -130,10 +137,10 @@ static bool contains(attn_interval outer, attn_interval inner) {
 }
 
 /* Kind of the keys of a stretch between two ends, by hulls and cores; *sure tells whether "partial" is
- * certain: where one term alone reaches, its hull is attended by some row everywhere. */
+ * certain: where one term alone reaches, its hull is attended by some row everywhere, and a block selected by
+ * some rows, not by all, is so too. */
 static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys, bool *sure) {
-    int reaching = 0;
-    bool some = false;
+    int reaching = 0, blocks_reaching = 0;
     *sure = false;
     if (!overlaps(row->restriction.hull, keys))
         return ATTN_TILE_ABSENT;
@@ -142,25 +149,28 @@ static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys, bool
             return ATTN_TILE_FULL;
         reaching += overlaps(row->terms[t].hull, keys);
     }
-    *sure = reaching == 1 && !row->unsure && !row->by_stride && row->block_count == 0;
-    some = reaching > 0;
     const bool unrestricted = contains(row->restriction.core, keys);
     if (row->by_stride) {
         if (row->view->plan->problem.pattern.stride == 1 && unrestricted)
             return ATTN_TILE_FULL;
-        some = true;
     }
     for (int s = 0; s < row->block_count; s++) {
         const int64_t size = row->blocks[s]->size;
-        bool all = true;
-        for (int64_t c = keys.first / size; c <= (keys.last - 1) / size; c++) {
+        /* In a stretch of several tiles there is no end, so that all of its blocks have the same marks. */
+        const bool one_tile = keys.last - keys.first <= row->view->plan->key_tile;
+        const int64_t first = keys.first / size, last = one_tile ? (keys.last - 1) / size : first;
+        bool all = true, some = false;
+        for (int64_t c = first; c <= last; c++) {
             all &= row->marks[s][c] == row->query_blocks[s];
             some |= row->marks[s][c] > 0;
         }
         if (all && unrestricted)
             return ATTN_TILE_FULL;
+        blocks_reaching += some;
     }
-    return some ? ATTN_TILE_PARTIAL : ATTN_TILE_ABSENT;
+    if (!row->by_stride && reaching + blocks_reaching == 1)
+        *sure = reaching == 1 ? !row->unsure : unrestricted;
+    return row->by_stride || reaching + blocks_reaching > 0 ? ATTN_TILE_PARTIAL : ATTN_TILE_ABSENT;
 }
 
 /* Kind of one tile, looked at row by row. */
@@ -216,6 +226,20 @@ static void sort_ends(int64_t *ends, int64_t count) {
     }
 }
 
+/* The borders between key blocks whose marks differ, found from the selected ones: few, where there are many
+ * blocks. A border that has selected blocks on both sides is added by the upper one. */
+static void add_block_ends(const tile_row *row, int s, int64_t *ends, int64_t *count) {
+    const attn_blocks *blocks = row->blocks[s];
+    const int64_t *marks = row->marks[s];
+    for (int64_t k = 0; k < row->selected_count[s]; k++) {
+        const int64_t c = row->selected[s][k];
+        if (c > 0 && marks[c - 1] != marks[c])
+            add_end(row->view, ends, count, c * blocks->size);
+        if (c + 1 < blocks->key_blocks && marks[c + 1] == 0)
+            add_end(row->view, ends, count, (c + 1) * blocks->size);
+    }
+}
+
 static int64_t sorted_ends(const tile_row *row, int64_t *ends) {
     const attn_view *view = row->view;
     int64_t count = 0;
@@ -225,9 +249,7 @@ static int64_t sorted_ends(const tile_row *row, int64_t *ends) {
     for (int t = 0; t < row->term_count; t++)
         add_bounds(view, ends, &count, &row->terms[t]);
     for (int s = 0; s < row->block_count; s++)
-        for (int64_t c = 1; c < row->blocks[s]->key_blocks; c++)
-            if (row->marks[s][c] != row->marks[s][c - 1])
-                add_end(view, ends, &count, c * row->blocks[s]->size);
+        add_block_ends(row, s, ends, &count);
     sort_ends(ends, count);
     int64_t unique = 1;
     for (int64_t k = 1; k < count; k++)
@@ -261,8 +283,8 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
     if (pattern->terms & ATTN_RANDOM)
         mark_blocks(&row, &plan->random, scratch);
     if (pattern->terms & ATTN_BLOCKS)
-        mark_blocks(&row, &plan->blocks, scratch + plan->random.key_blocks);
-    int64_t *ends = scratch + plan->random.key_blocks + plan->blocks.key_blocks;
+        mark_blocks(&row, &plan->blocks, scratch + 2 * plan->random.key_blocks);
+    int64_t *ends = scratch + 2 * (plan->random.key_blocks + plan->blocks.key_blocks);
     const int64_t end_count = sorted_ends(&row, ends);
     int64_t count = 0;
     for (int64_t k = 0; k + 1 < end_count; k++) {
@@ -281,72 +303,4 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
         }
     }
     return count;
-}
-
-/* ---- Exact counts ---- */
-
-static int compare_interval(const void *a, const void *b) {
-    return attn_compare_int64(&((const attn_interval *)a)->first, &((const attn_interval *)b)->first);
-}
-
-/* How many j in [first, last) are congruent to p modulo stride. */
-static int64_t count_stride(int64_t first, int64_t last, int64_t p, int64_t stride) {
-    return first >= last ? 0 : attn_floor_div(last - 1 - p, stride) - attn_floor_div(first - 1 - p, stride);
-}
-
-static int64_t add_block_intervals(const attn_blocks *blocks, const attn_view *view, int64_t i,
-                                   attn_interval within, attn_interval *list) {
-    int64_t count, used = 0;
-    const int64_t *row = attn_blocks_row(blocks, view->head, i, &count);
-    for (int64_t k = 0; k < count; k++) {
-        list[used].first = attn_max(within.first, row[k] * blocks->size);
-        list[used].last = attn_min(within.last, (row[k] + 1) * blocks->size);
-        used += list[used].first < list[used].last;
-    }
-    return used;
-}
-
-static int64_t count_row(const attn_view *view, int64_t i, attn_interval *list) {
-    const attn_plan *plan = view->plan;
-    const attn_pattern *pattern = &plan->problem.pattern;
-    const attn_interval within = attn_restriction(view, i);
-    if (within.first >= within.last)
-        return 0;
-    if (!attn_has_selection(pattern))
-        return within.last - within.first;
-    const int terms = attn_selected(view, i, within, list);
-    int64_t used = 0;
-    for (int t = 0; t < terms; t++) /* drop the empty ones, which may lie anywhere */
-        if (list[t].first < list[t].last)
-            list[used++] = list[t];
-    if (pattern->terms & ATTN_RANDOM)
-        used += add_block_intervals(&plan->random, view, i, within, list + used);
-    if (pattern->terms & ATTN_BLOCKS)
-        used += add_block_intervals(&plan->blocks, view, i, within, list + used);
-    if (used > 1)
-        qsort(list, (size_t)used, sizeof *list, compare_interval);
-    const bool by_stride = pattern->terms & ATTN_STRIDE;
-    int64_t total = 0, reached = within.first;
-    for (int64_t k = 0; k < used; k++) {
-        if (by_stride)
-            total += count_stride(reached, list[k].first, i + view->offset, pattern->stride);
-        total += attn_max(0, list[k].last - attn_max(reached, list[k].first));
-        reached = attn_max(reached, list[k].last);
-    }
-    if (by_stride)
-        total += count_stride(reached, within.last, i + view->offset, pattern->stride);
-    return total;
-}
-
-int64_t attn_count_pairs(const attn_view *view, int64_t *scratch, bool before_topk) {
-    const attn_pattern *pattern = &view->plan->problem.pattern;
-    const bool limited = (pattern->terms & ATTN_TOPK) && !before_topk;
-    if (!pattern->terms)
-        return view->plan->problem.queries * view->keys;
-    int64_t total = 0;
-    for (int64_t i = 0; i < view->plan->problem.queries; i++) {
-        const int64_t attended = count_row(view, i, (attn_interval *)scratch);
-        total += limited ? attn_min(pattern->topk, attended) : attended;
-    }
-    return total;
 }

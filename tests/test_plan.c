@@ -36,6 +36,8 @@ static const char *const patterns[] = {
     "random=2:16:7",
     "random=3:100:1,sink=9",
     "causal,random=1:8:3,window=4",
+    "causal,random=1:40:3",
+    "window=90:90,random=2:64:4",
     "causal,window=40,topk=7", /* naive only */
 };
 
@@ -123,6 +125,38 @@ static void tiles_are_exact(void **state) {
             attn_plan_destroy(plan);
         }
     }
+}
+
+/* Guards: the number of useful pairs, which is found from the corners of a pattern, for every small shape:
+ * where terms begin, end, meet, overtake each other and move in steps of as many keys as there are rows. */
+static void pairs_are_exact(void **state) {
+    static const char *const small[] = {
+        "causal",
+        "chunk=7",
+        "causal,chunk=5",
+        "causal-top-left,prefix=3",
+        "global=3",
+        "window=2:1,sink=2,global=5",
+        "causal,window=4,sink=2,global=3",
+        "chunk=6,window=3:9,sink=8",
+        "causal,window=3,stride=4",
+        "random=1:3:5,window=2",
+        "causal,random=2:2:7,sink=1",
+        "causal,window=5,sink=2,topk=4",
+        "window=1:9,topk=4",
+        "random=2:4:1,topk=6",
+    };
+    const int64_t most = test_quick() ? 12 : 26;
+    for (size_t p = 0; p < COUNT_OF(small); p++)
+        for (int64_t queries = 1; queries <= most; queries++)
+            for (int64_t keys = 1; keys <= most; keys++) {
+                attn_plan *plan = plan_of(state, small[p], queries, keys, ATTN_NAIVE);
+                const int64_t expected = ref_count_pairs(&plan->problem);
+                if (plan->info.pairs_useful != expected)
+                    test_fail("%s %d x %d: %d pairs, should be %d", small[p], (int)queries, (int)keys,
+                              (int)plan->info.pairs_useful, (int)expected);
+                attn_plan_destroy(plan);
+            }
 }
 
 /* Guards: what an execution counts as its kernels are called is what the plan promised. */
@@ -351,6 +385,7 @@ static void parts_share_the_pairs(void **state) {
 int main(void) {
     test_list tests = {0};
     test_add_levels(&tests, "tiles are exact", tiles_are_exact);
+    test_add_levels(&tests, "pairs are exact", pairs_are_exact);
     test_add_levels(&tests, "executed equals planned", executed_equals_planned);
     test_add_levels(&tests, "topk counts", topk_counts);
     test_add_levels(&tests, "patterns cost their pairs", patterns_cost_their_pairs);
