@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what attnscope's own commands need, and nothing that is already there.
 #
-#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz lint arm python python-dev
+#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz valgrind lint arm python python-dev
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -44,6 +44,7 @@ readonly table='
         fuzz    cmd:clang                  clang                    clang                   clang                  -
         fuzz    cmd:clang++                clang                    clang                   clang                  -
         fuzz    fuzzer:clang               libclang-rt-dev          compiler-rt             compiler-rt            -
+        valgrind cmd:valgrind              valgrind                 valgrind                valgrind               -
         lint    cmd:shellcheck             shellcheck               ShellCheck              shellcheck             shellcheck
         arm     cmd:aarch64-linux-gnu-gcc  gcc-aarch64-linux-gnu    -                       -                      -
         arm     cmd:aarch64-linux-gnu-g++  g++-aarch64-linux-gnu    -                       -                      -
@@ -228,7 +229,7 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | lint | arm | python) wanted+=" $group" ;;
+            build | test | clang | fuzz | valgrind | lint | arm | python) wanted+=" $group" ;;
             python-dev)
                 wanted+=" python"
                 requirements+=("$root/scripts/requirements-dev.txt")
@@ -237,7 +238,7 @@ main() {
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
                 exit 0
                 ;;
-            *) die "unknown group: $group (build, test, clang, fuzz, lint, arm, python, python-dev)" ;;
+            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, python, python-dev)" ;;
         esac
     done
     mkdir -p "$log_dir"

@@ -81,7 +81,7 @@ int test_sizes(int64_t sizes[TEST_SIZES], int64_t lanes, int64_t tile) {
 uint64_t test_fp_control(void) {
 #if defined(__x86_64__) || defined(__i386__)
     const uint32_t status_flags = 0x3F;
-    uint16_t x87;
+    uint16_t x87 = 0; /* MemorySanitizer does not see what assembly stores */
     __asm__ volatile("fnstcw %0" : "=m"(x87));
     return (uint64_t)x87 << 32 | (__builtin_ia32_stmxcsr() & ~status_flags);
 #elif defined(__aarch64__)

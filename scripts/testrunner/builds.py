@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,14 +43,25 @@ class Build:
         commands.need("build", [MESON, "compile", "-C", self.directory, *self.target.split()])
 
     def test(
-        self, commands: Commands, label: str = "", env: dict | None = None, slower: int = 1
+        self,
+        commands: Commands,
+        label: str = "",
+        env: dict | None = None,
+        slower: int = 1,
+        names: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
     ) -> list[Case]:
-        """Cases of its tests. `label` sets runs of one tree apart; `slower` multiplies the time limits."""
+        """Cases of its tests, or of those named.
+
+        `label` sets runs of one tree apart; `slower` multiplies the time limits; `wrapper` runs each program.
+        """
         logbase = "testlog" + (f"-{label}" if label else "")
         log = self.directory / "meson-logs" / f"{logbase}.json"
         log.unlink(missing_ok=True)
         arguments = ["-C", self.directory, "--no-rebuild", "--print-errorlogs", "--logbase", logbase]
-        status = commands.run([MESON, "test", *arguments, "-t", slower * (FULL_SLOWER if FULL else 1)], env)
+        if wrapper:
+            arguments.append(f"--wrapper={' '.join(wrapper)}")
+        status = commands.run([MESON, "test", *arguments, "-t", slower * (FULL_SLOWER if FULL else 1), *names], env)
         if not log.exists():
             raise CommandError(f"meson test: exit status {status} and no log")
         cases = read_meson_log(log, prefix=f"{label}: " if label else "")
@@ -67,6 +79,26 @@ ASAN = Build(
     ("gcc", "g++"),
     ("--buildtype=debugoptimized", "-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false")
     + ("-Dtests=enabled",),
+)
+# Both instrument what this project has; see checked.py for what is left out and why.
+SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dtests=enabled", "-Dbench=disabled")
+TSAN = Build(
+    ROOT / "build-test-tsan",
+    ("clang", "clang++"),
+    (*SANITIZED, "-Db_sanitize=thread", "-Dopenmp=enabled", "-Dhwloc=disabled"),
+)
+MSAN = Build(
+    ROOT / "build-test-msan",
+    ("clang", "clang++"),
+    (*SANITIZED, "-Db_sanitize=memory", "-Dopenmp=disabled", "-Dhwloc=disabled")
+    + (f"-Dc_args=-fsanitize-ignorelist={ROOT}/scripts/testrunner/msan.ignore",),
+)
+# -O1 as with the address sanitizer; counts of several threads are added atomically.
+COVERAGE = Build(
+    ROOT / "build-test-coverage",
+    ("gcc", "g++"),
+    ("--buildtype=debug", "-Doptimization=1", "-Db_coverage=true", "-Dtests=enabled", "-Dbench=disabled")
+    + ("-Dhwloc=disabled", "-Dc_args=-fprofile-update=atomic"),
 )
 ARM = Build(
     ROOT / "build-test-arm",

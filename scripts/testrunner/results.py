@@ -99,8 +99,12 @@ def parse_tap(program: str, text: str) -> list[Case]:
 # Words of Meson's log.
 _ENDED_WELL = {"OK", "EXPECTEDFAIL"}
 _CUT_OFF = {"TIMEOUT", "INTERRUPT"}
-# What sanitizers write on standard error: a failure, also where the program goes on.
-_SANITIZER_LINE = re.compile(r"^.*(?:runtime error:|(?:ERROR|WARNING): \w*Sanitizer:).*$", re.MULTILINE)
+# What sanitizers and valgrind write on standard error: a failure, also where the program goes on.
+_SANITIZER_LINE = re.compile(
+    r"^.*(?:runtime error:|(?:ERROR|WARNING): \w*Sanitizer:"
+    r"|^==\d+== (?:Invalid |Use of |Conditional jump|Syscall param|.* definitely lost)).*$",
+    re.MULTILINE,
+)
 
 
 def read_meson_log(path: Path, prefix: str = "") -> list[Case]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import fuzz, lint
-from .builds import ARM, ASAN, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
+from . import checked, fuzz, lint
+from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
 from .commands import CommandError, Commands
 from .results import FAILED, Case, read_junit
 
@@ -23,15 +23,6 @@ def run_gcc(commands: Commands) -> list[Case]:
 def run_clang(commands: Commands) -> list[Case]:
     CLANG.make(commands)
     return CLANG.test(commands)
-
-
-def run_asan(commands: Commands) -> list[Case]:
-    ASAN.make(commands)
-    env = {
-        "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    }
-    return ASAN.test(commands, env=env, slower=4)
 
 
 def run_pytest(commands: Commands, name: str, paths: list[str], env: dict) -> list[Case]:
@@ -105,7 +96,10 @@ RUNNERS = {
     "format": (lint.run_format,),
     "gcc": (run_gcc,),
     "clang": (run_clang,),
-    "asan": (run_asan,),
+    "asan": (checked.run_asan,),
+    "tsan": (checked.run_tsan, checked.tsan_impossible),
+    "msan": (checked.run_msan, lambda: checked.lacks_sanitizer("memory")),
+    "valgrind": (checked.run_valgrind, checked.valgrind_impossible),
     "python": (run_python,),
     "arm": (run_arm, arm_impossible),
     "install": (run_install,),

@@ -1,0 +1,89 @@
+"""The suites under sanitizers and valgrind: what counts as a fault that was seen, and what they run."""
+
+import re
+
+import pytest
+from testrunner import checked
+from testrunner.commands import Commands
+from testrunner.results import FAILED, PASSED
+from testrunner.suites import ROOT
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    """Status of the one fault "x", and of "none", for a program that is this shell script."""
+
+    def run(script):
+        program = tmp_path / "provoke"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        commands = Commands(ROOT, tmp_path / "log", 60)
+        commands.log.write_text("said before: BAD THING\n")  # of another run: must not count
+        cases = checked.provoke(commands, program, {"x": "BAD THING"}, {})
+        assert [case.name for case in cases] == ["provoke: none", "provoke: x"]
+        return {case.name.removeprefix("provoke: "): case for case in cases}
+
+    return run
+
+
+SEEN = 'test "$1" = none || { echo "==1== BAD THING" >&2; exit 99; }'
+
+
+# Guards the one good outcome, so that the bad ones below differ from it by what they say.
+def test_reported_fault_passes(outcome):
+    assert {case.status for case in outcome(SEEN).values()} == {PASSED}
+
+
+# Guards against a tool that is not there, one that reports but lets go, a crash for another reason, and a
+# program that refuses its argument.
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 0",
+        'test "$1" = none || echo "BAD THING"',
+        'test "$1" = none || exit 99',
+        'test "$1" = none || { echo "BAD THING"; exit 2; }',
+        'test "$1" = none || kill -SEGV $$',
+    ],
+)
+def test_unreported_fault_fails(outcome, script):
+    cases = outcome(script)
+    assert (cases["none"].status, cases["x"].status) == (PASSED, FAILED)
+
+
+# Guards against a tool that reports always: then the fault's report proves nothing.
+def test_report_without_a_fault_fails(outcome):
+    assert outcome("echo BAD THING; exit 99")["none"].status == FAILED
+
+
+# Guards that every fault of tests/provoke.c is one that some suite requires, and no suite asks for another.
+def test_faults_are_those_of_the_program():
+    usage = re.search(r"provoke none \| ([\w |]+) \*/", (ROOT / "tests" / "provoke.c").read_text())
+    offered = set(usage[1].split(" | "))
+    suites = checked.ASAN_FAULTS, checked.TSAN_FAULTS, checked.MSAN_FAULTS, checked.VALGRIND_FAULTS
+    asked = {fault for faults in suites for fault in faults}
+    assert offered == asked
+
+
+def names_of_tests():
+    return {path.stem.removeprefix("test_") for path in (ROOT / "tests").glob("test_*.c")}
+
+
+# Guards the lists of tests: what is named exists, and what starts threads of its own is under the thread sanitizer.
+def test_listed_tests_exist():
+    corpora = {f"fuzz_{path.name}" for path in (ROOT / "tests" / "fuzz" / "corpus").iterdir()}
+    assert set(checked.THREADED) <= names_of_tests()
+    assert set(checked.VALGRIND_TESTS) <= names_of_tests() | corpora
+
+
+def test_threaded_tests_are_listed():
+    sources = {name: (ROOT / "tests" / f"test_{name}.c").read_text() for name in names_of_tests()}
+    starts = {name for name, text in sources.items() if re.search(r"pthread_create\(|\.threads = [^1]", text)}
+    assert starts and starts <= set(checked.THREADED), starts - set(checked.THREADED)
+
+
+# Guards that each line of the ignore list has its reason above it.
+def test_ignored_functions_have_reasons():
+    lines = (ROOT / "scripts" / "testrunner" / "msan.ignore").read_text().splitlines()
+    for before, line in zip(["", *lines], lines, strict=False):
+        assert not line or line.startswith("#") or before.startswith("#"), line
