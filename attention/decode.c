@@ -9,10 +9,6 @@
 #include <float.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#    include <omp.h>
-#endif
-
 /* Partial results kept at a time, at least one (batch, head)'s: enough for the largest number of threads. */
 #define MOST_PARTIALS ATTN_MAX_THREADS
 
@@ -166,35 +162,40 @@ void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *works
     }
 }
 
-void attn_decode_threads(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads) {
+/* Steps come in pairs, the splits of a wave and their merging. */
+typedef struct wave {
+    int64_t first, count; /* (batch, key/value head)s */
+} wave;
+
+static wave wave_of(const attn_plan *plan, const decode_workspace *w, int64_t step) {
+    const int64_t all = plan->problem.batch * plan->problem.kv_heads, first = step / 2 * w->wave;
+    return (wave){first, attn_max(0, attn_min(w->wave, all - first))};
+}
+
+int64_t attn_decode_tasks(const attn_plan *plan, int64_t step) {
+    static char origin;
+    char *cursor = &origin;
+    const decode_workspace w = cut_workspace(plan, &cursor);
+    if (step / 2 > plan->problem.batch * plan->problem.kv_heads) /* and no product overflows */
+        return 0;
+    const int64_t group = plan->problem.heads / plan->problem.kv_heads;
+    return wave_of(plan, &w, step).count * (step % 2 == 0 ? plan->splits : group);
+}
+
+void attn_decode_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int thread,
+                      int64_t step, int64_t task) {
     const attn_problem *problem = &plan->problem;
-    const int64_t group = problem->heads / problem->kv_heads,
-                  shared_heads = problem->batch * problem->kv_heads;
-    char *cursor = workspace;
-    const decode_workspace shared = cut_workspace(plan, &cursor);
-    for (int64_t start = 0; start < shared_heads; start += shared.wave) {
-        const int64_t wave = attn_min(shared.wave, shared_heads - start);
-#ifdef _OPENMP
-#    pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-#endif
-        for (int64_t task = 0; task < wave * plan->splits; task++) {
-#ifdef _OPENMP
-            const int thread = omp_get_thread_num();
-#else
-            const int thread = 0;
-#endif
-            char *at = (char *)workspace + thread * plan->info.workspace_bytes;
-            decode_workspace own = cut_workspace(plan, &at);
-            const int64_t kv = start + task / plan->splits;
-            run_split(plan, tensors, &own, &shared, kv / problem->kv_heads, kv % problem->kv_heads * group,
-                      group, task % plan->splits, task / plan->splits * group * plan->splits);
-        }
-#ifdef _OPENMP
-#    pragma omp parallel for num_threads(threads) schedule(static)
-#endif
-        for (int64_t h = 0; h < wave * group; h++) {
-            const int64_t head = start * group + h;
-            merge(plan, tensors, &shared, head / problem->heads, head % problem->heads, h * plan->splits);
-        }
+    const int64_t group = problem->heads / problem->kv_heads;
+    char *shared_at = workspace, *own_at = (char *)workspace + thread * plan->info.workspace_bytes;
+    const decode_workspace shared = cut_workspace(plan, &shared_at);
+    const wave at = wave_of(plan, &shared, step);
+    if (step % 2 == 0) {
+        decode_workspace own = cut_workspace(plan, &own_at);
+        const int64_t kv = at.first + task / plan->splits;
+        run_split(plan, tensors, &own, &shared, kv / problem->kv_heads, kv % problem->kv_heads * group, group,
+                  task % plan->splits, task / plan->splits * group * plan->splits);
+    } else {
+        const int64_t head = at.first * group + task;
+        merge(plan, tensors, &shared, head / problem->heads, head % problem->heads, task * plan->splits);
     }
 }

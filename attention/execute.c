@@ -3,6 +3,10 @@
 
 #include <stdlib.h>
 
+#ifdef _OPENMP
+#    include <omp.h>
+#endif
+
 static attn_status check_arguments(const attn_plan *plan, const attn_tensors *tensors, attn_error *error) {
     if (!plan)
         return attn_fail(error, ATTN_INVALID, "plan is NULL");
@@ -44,6 +48,14 @@ static attn_status check_workspace(const void *workspace, attn_error *error) {
     return ATTN_OK;
 }
 
+static attn_status check_given_workspace(const attn_plan *plan, const void *workspace, int threads,
+                                         attn_error *error) {
+    if (!workspace && plan->info.workspace_bytes > 0)
+        return attn_fail(error, ATTN_INVALID, "workspace is NULL, must hold %lld bytes",
+                         (long long)plan->info.workspace_bytes * threads);
+    return check_workspace(workspace, error);
+}
+
 attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int part,
                               int parts, attn_error *error) {
     attn_status status = check_arguments(plan, tensors, error);
@@ -52,13 +64,73 @@ attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors
     if (parts < 1 || part < 0 || part >= parts)
         return attn_fail(error, ATTN_INVALID,
                          "part is %d of %d, must be 0 to parts - 1 with parts at least 1", part, parts);
-    if (!workspace && plan->info.workspace_bytes > 0)
-        return attn_fail(error, ATTN_INVALID, "workspace is NULL, must hold %lld bytes",
-                         (long long)plan->info.workspace_bytes);
-    if ((status = check_workspace(workspace, error)) != ATTN_OK)
+    if ((status = check_given_workspace(plan, workspace, 1, error)) != ATTN_OK)
         return status;
     run_part(plan, tensors, workspace, part, parts);
     return ATTN_OK;
+}
+
+/* More threads than query tiles, or splits of the keys, would have nothing to do. */
+static int useful_threads(const attn_plan *plan, int threads) {
+    const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles * plan->splits;
+    return (int)attn_max(1, attn_min(threads, units));
+}
+
+int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
+    if (!plan || step < 0)
+        return 0;
+    threads = useful_threads(plan, threads);
+    if (threads > 1 && plan->splits > 1)
+        return attn_decode_tasks(plan, step);
+    return step == 0 ? threads : 0;
+}
+
+static void run_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
+                     int thread, int64_t step, int64_t task) {
+    threads = useful_threads(plan, threads);
+    if (threads > 1 && plan->splits > 1)
+        attn_decode_task(plan, tensors, workspace, thread, step, task);
+    else
+        run_part(plan, tensors, (char *)workspace + thread * plan->info.workspace_bytes, (int)task, threads);
+}
+
+attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
+                              int threads, int thread, int64_t step, int64_t task, attn_error *error) {
+    attn_status status = check_arguments(plan, tensors, error);
+    if (status != ATTN_OK)
+        return status;
+    if (thread < 0 || thread >= threads)
+        return attn_fail(error, ATTN_INVALID,
+                         "thread is %d of %d, must be 0 to threads - 1 with threads at least 1", thread,
+                         threads);
+    const int64_t tasks = attn_step_tasks(plan, threads, step);
+    if (task < 0 || task >= tasks)
+        return attn_fail(error, ATTN_INVALID, "task is %lld of step %lld, which has %lld of them from 0",
+                         (long long)task, (long long)step, (long long)tasks);
+    if ((status = check_given_workspace(plan, workspace, threads, error)) != ATTN_OK)
+        return status;
+    run_task(plan, tensors, workspace, threads, thread, step, task);
+    return ATTN_OK;
+}
+
+/* Each thread begins with the task of its own number, so that in every call it has the same rows in its
+ * caches; whoever is free takes the next one that is left. */
+static void run_step(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
+                     int64_t step, int64_t tasks) {
+    int64_t taken = 0;
+#ifdef _OPENMP
+#    pragma omp parallel num_threads(threads)
+#endif
+    {
+        int thread = 0, team = 1; /* which may be smaller than asked for */
+#ifdef _OPENMP
+        thread = omp_get_thread_num();
+        team = omp_get_num_threads();
+#endif
+        for (int64_t task = thread; task < tasks;
+             task = team + __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED))
+            run_task(plan, tensors, workspace, threads, thread, step, task);
+    }
 }
 
 attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
@@ -70,29 +142,21 @@ attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, voi
         return attn_fail(error, ATTN_INVALID, "threads is %d, must be 1 to %d", threads, ATTN_MAX_THREADS);
     if ((status = check_workspace(workspace, error)) != ATTN_OK)
         return status;
-    /* No more parts than there are query tiles, or splits of the keys, to share out. */
-    const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles * plan->splits;
-    const int parts = (int)attn_max(1, attn_min(threads, units));
+    threads = useful_threads(plan, threads);
     const int64_t bytes = plan->info.workspace_bytes;
     int64_t total;
     void *owned = NULL;
     if (!workspace && bytes > 0) {
-        if (__builtin_mul_overflow(bytes, (int64_t)parts, &total) ||
+        if (__builtin_mul_overflow(bytes, (int64_t)threads, &total) ||
             !(workspace = owned = aligned_alloc(ATTN_ALIGN_BYTES, (size_t)total)))
-            return attn_fail(error, ATTN_NO_MEMORY, "no memory for %d workspaces of %lld bytes", parts,
+            return attn_fail(error, ATTN_NO_MEMORY, "no memory for %d workspaces of %lld bytes", threads,
                              (long long)bytes);
     }
-    if (parts == 1) {
+    if (threads == 1)
         run_part(plan, tensors, workspace, 0, 1);
-    } else if (plan->splits > 1) {
-        attn_decode_threads(plan, tensors, workspace, parts);
-    } else {
-#ifdef _OPENMP
-#    pragma omp parallel for num_threads(parts) schedule(static, 1)
-#endif
-        for (int part = 0; part < parts; part++)
-            run_part(plan, tensors, (char *)workspace + part * bytes, part, parts);
-    }
+    else
+        for (int64_t step = 0, tasks; (tasks = attn_step_tasks(plan, threads, step)) > 0; step++)
+            run_step(plan, tensors, workspace, threads, step, tasks);
     free(owned);
     return ATTN_OK;
 }

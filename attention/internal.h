@@ -231,8 +231,11 @@ int64_t attn_decode_workspace(const attn_plan *plan);
 /* Executes units [first, last): whole (batch, head)s, one query tile each. */
 void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
                  int64_t last);
-/* Executes everything on `threads` threads, splits side by side; bit for bit what attn_decode gives. */
-void attn_decode_threads(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads);
+/* The same in steps of tasks, splits side by side; bit for bit what attn_decode gives. `workspace` is that of
+ * all threads. */
+int64_t attn_decode_tasks(const attn_plan *plan, int64_t step);
+void attn_decode_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int thread,
+                      int64_t step, int64_t task);
 
 /* Address of row 0 of a (batch, head) of a stored tensor, and of a row. */
 static inline const void *attn_at(const attn_tensor *tensor, attn_dtype dtype, int64_t batch, int64_t head,

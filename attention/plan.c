@@ -201,6 +201,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
     info->algorithm = plan->algorithm;
     info->query_tile = plan->query_tile;
     info->key_tile = plan->key_tile;
+    info->key_splits = plan->splits;
     if (plan->algorithm == ATTN_NAIVE) {
         /* The textbook computes every pair and looks at every mask afterwards. */
         if (problem->pattern.terms) {

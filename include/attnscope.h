@@ -227,7 +227,8 @@ typedef struct attn_info {
     int64_t pairs_useful;     /* attended by the pattern */
     int64_t pairs_executed;   /* in visited tiles; with topk, those that it chooses among */
     int64_t pairs_dense;      /* B * H * Nq * Nk */
-    int64_t workspace_bytes;  /* for one call of attn_execute_part */
+    int64_t key_splits;       /* splits that few queries' many keys are cut into; 1: not cut */
+    int64_t workspace_bytes;  /* for one call of attn_execute_part; a multiple of 64 */
 } attn_info;
 
 /* Checks the problem and makes a plan; `options` may be NULL. On error `*plan` is NULL. */
@@ -289,9 +290,28 @@ ATTN_API void attn_tensors_init(attn_tensors *tensors, const attn_problem *probl
  * primitive for a caller's own thread pool: it allocates nothing, takes no lock and starts no
  * thread. `workspace` holds info.workspace_bytes, aligned to 64 bytes, one per concurrent call.
  * All parts together write each row once; the rows' values do not depend on `parts`. A part holds whole rows:
- * few queries against many keys are shared out over threads by attn_execute alone. */
+ * few queries against many keys are shared out by attn_execute, and by the tasks below. */
 ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                        int part, int parts, attn_error *error);
+
+/* What attn_execute does, for a caller's own thread pool: an execution is a row of steps, a step a number of
+ * tasks that may run side by side. A step begins when all tasks of the one before have ended. Where the keys
+ * are split (info.key_splits), the splits are tasks of one step and merging them those of the next; elsewhere
+ * there is one step, whose tasks are parts.
+ *
+ *     for (int64_t step = 0, tasks; (tasks = attn_step_tasks(plan, threads, step)) > 0; step++)
+ *         // on the pool's threads t = 0..threads-1, in any order:
+ *         for (int64_t task = t; task < tasks; task += threads)
+ *             attn_execute_task(plan, &tensors, workspace, threads, t, step, task, NULL);
+ *
+ * `threads` is the same throughout, `thread` tells which of them calls and has one call at a time.
+ * `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes, and is kept until the last step has
+ * ended. Like a part, a task allocates nothing, takes no lock and starts no thread. The result is that of
+ * attn_execute. */
+ATTN_API int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step); /* 0: past the last */
+ATTN_API attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
+                                       int threads, int thread, int64_t step, int64_t task,
+                                       attn_error *error);
 
 /* The most threads that attn_execute takes. */
 #define ATTN_MAX_THREADS 1024

@@ -225,6 +225,96 @@ static void parts(void **state) {
     each_sharing(state, with_parts);
 }
 
+static void with_tasks(attention_case *c, const char *isa, attn_algorithm algorithm, const edge_result *one) {
+    attn_plan *plan = edge_plan(c, isa, algorithm);
+    const attn_info info = attn_plan_info(plan);
+    attn_counts first = {0};
+    c->tensors.counts = &first;
+    case_execute(c, isa, algorithm, 1);
+    for (int threads = 1; threads <= 5; threads++) {
+        void *workspace = aligned_alloc(64, (size_t)(threads * info.workspace_bytes));
+        assert_non_null(workspace);
+        attn_counts counts = {0};
+        c->tensors.counts = &counts;
+        guard_reset(&c->out);
+        guard_reset(&c->lse);
+        int64_t step = 0, most = 0;
+        for (int tasks; (tasks = (int)attn_step_tasks(plan, threads, step)) > 0; step++) {
+            most = tasks > most ? tasks : most;
+            for (int k = 0; k < tasks; k++) { /* whoever is free takes any of them */
+                attn_error error = {""};
+                attn_status status;
+                test_call(status = attn_execute_task(plan, &c->tensors, workspace, threads, k * 3 % threads,
+                                                     step, shuffled(k, tasks), &error));
+                if (status != ATTN_OK)
+                    test_fail("%s", error.text);
+            }
+        }
+        /* Splits are shared out where there are some, and whole rows elsewhere. */
+        assert_int_equal(step > 1, threads > 1 && info.key_splits > 1);
+        assert_true(most >= (step > 1 ? info.key_splits : 1));
+        edge_result r = edge_take(c);
+        edge_expect_same(c, one, &r, "tasks");
+        assert_memory_equal(&counts, &first, sizeof counts);
+        edge_free(&r);
+        free(workspace);
+    }
+    c->tensors.counts = NULL;
+    attn_plan_destroy(plan);
+}
+
+/* Guards: the same for a caller's own pool, whose threads take a step's tasks in any order. */
+static void tasks(void **state) {
+    each_sharing(state, with_tasks);
+    /* More partial results than are kept at a time: steps come in several waves. */
+    const attn_kernels *kernels = test_kernels(state);
+    const case_spec s = {
+        .batch = 2, .heads = 300, .kv_heads = 300, .queries = 1, .keys = 2100, .head_dim = 1, .value_dim = 1};
+    attention_case *c = case_new(&s);
+    edge_result one = edge_execute(c, kernels->name, ATTN_FLASH, 1);
+    with_tasks(c, kernels->name, ATTN_FLASH, &one);
+    edge_free(&one);
+    case_free(c);
+}
+
+/* Guards: a task that is not there, or a thread without a workspace, is refused by name and writes nothing.
+ */
+static void wrong_tasks(void **state) {
+    static const struct {
+        int threads, thread;
+        int64_t step, task;
+        bool workspace;
+        const char *names;
+    } wrong[] = {
+        {2, 2, 0, 0, true, "thread is 2 of 2"},      {2, -1, 0, 0, true, "thread is -1"},
+        {0, 0, 0, 0, true, "thread is 0 of 0"},      {2, 0, -1, 0, true, "of step -1"},
+        {2, 0, 99, 0, true, "task is 0 of step 99"}, {2, 0, 0, 1 << 20, true, "task is 1048576"},
+        {2, 0, 0, -1, true, "task is -1"},           {2, 0, 0, 0, false, "workspace is NULL"},
+        {2, 0, INT64_MAX, 0, true, "of step"},
+    };
+    const attn_kernels *kernels = test_kernels(state);
+    const case_spec s = edge_spec(2);
+    attention_case *c = case_new(&s);
+    attn_plan *plan = edge_plan(c, kernels->name, ATTN_FLASH);
+    void *workspace = aligned_alloc(64, (size_t)(2 * attn_plan_info(plan).workspace_bytes));
+    assert_non_null(workspace);
+    guard_reset(&c->out);
+    for (size_t n = 0; n < COUNT_OF(wrong); n++) {
+        attn_error error = {""};
+        assert_int_equal(attn_execute_task(plan, &c->tensors, wrong[n].workspace ? workspace : NULL,
+                                           wrong[n].threads, wrong[n].thread, wrong[n].step, wrong[n].task,
+                                           &error),
+                         ATTN_INVALID);
+        if (!strstr(error.text, wrong[n].names))
+            test_fail("'%s' does not say '%s'", error.text, wrong[n].names);
+    }
+    assert_true(isnan(case_out(c, 0, 0, 0)[0])); /* as guard_reset left it */
+    assert_int_equal(attn_step_tasks(NULL, 2, 0), 0);
+    free(workspace);
+    attn_plan_destroy(plan);
+    case_free(c);
+}
+
 static void alone(attention_case *c, const char *isa, attn_algorithm algorithm, const edge_result *one) {
     attn_plan *plan = edge_plan(c, isa, algorithm);
     const int64_t bytes = attn_plan_info(plan).workspace_bytes;
@@ -266,6 +356,8 @@ int main(void) {
     test_add_levels(&list, "splits emptied by data", splits_emptied_by_data);
     test_add_levels(&list, "threads", threads);
     test_add_levels(&list, "parts", parts);
+    test_add_levels(&list, "tasks", tasks);
+    test_add_levels(&list, "wrong tasks", wrong_tasks);
     test_add_levels(&list, "each row once", each_row_once);
     return test_run_list("edges_splits", &list);
 }
