@@ -97,13 +97,13 @@ typedef struct bench_result {
     double median_ns, min_ns, max_ns, cpu_ns;
     double low_ns, high_ns; /* first and third quartile */
     double wall_ns;         /* of all samples, with what ran between them */
-    double cpu_share;       /* CPU time over wall time of the threads used, 1 when nothing disturbed them */
+    double cpu_share;       /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
     double checksum;
-    double peak_gflops; /* of the threads used, beside the row; 0 unknown */
+    double peak_gflops; /* of the row's threads, beside the row; 0 unknown */
     double ghz;         /* likewise; 0 unknown */
     double pct_peak;
-    int threads_used;
-    int order; /* position in the run */
+    int threads_used; /* that did some of the work */
+    int order;        /* position in the run */
 } bench_result;
 
 typedef struct bench_row {
@@ -212,6 +212,13 @@ int bench_expand_row(const bench_config *config, const bench_row *row, bench_row
 
 /* ---- Instances (instance.c) ------------------------------------------------- */
 
+/* What one thread has done in all calls. Padded: threads count side by side. */
+typedef struct bench_share {
+    attn_tensors tensors; /* the row's, with `counts` pointing to these */
+    attn_counts counts;
+    char padding[64];
+} bench_share;
+
 /* A row made ready: plan, tensors, workspace. */
 typedef struct bench_instance {
     const bench_row *row;
@@ -220,10 +227,13 @@ typedef struct bench_instance {
     attn_plan *plan;
     bench_inputs inputs;
     char *workspace;
-    int64_t workspace_stride; /* bytes from one thread's to the next */
     bench_kernel_run kernel_run;
-    int threads;     /* that run */
-    double first_ns; /* what the first call took, made to see that it works */
+    int threads; /* asked for, and running */
+    /* What attn_execute would do on as many threads, done by the pool's. */
+    bench_share *share;       /* one a thread, NULL for one thread; owned */
+    int64_t step, step_tasks; /* of the call that runs; member 0 writes them */
+    int64_t taken;            /* tasks of the step, beside the first of each thread */
+    double first_ns;          /* what the first call took, made to see that it works */
 } bench_instance;
 
 /* False with the reason in `error`. */
@@ -232,6 +242,9 @@ bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_p
 /* Runs `calls` calls and returns their time in nanoseconds, all together; for a stage the time of that
  * stage alone. */
 int64_t bench_instance_run(bench_instance *instance, int64_t calls);
+/* Threads that have visited a tile since the instance was made: counted, not asked for. Kernels and stages
+ * run on the calling thread. */
+int bench_instance_threads_used(const bench_instance *instance);
 /* Of the output; not finite when something went wrong. */
 double bench_instance_checksum(bench_instance *instance);
 void bench_instance_free(bench_instance *instance);

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t round_up_64(int64_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Refused before the system has to kill us for it. */
 static bool memory_allows(double bytes, int64_t memory_bytes, attn_error *error) {
     if (memory_bytes <= 0 || bytes <= 0.9 * (double)memory_bytes)
@@ -25,20 +21,30 @@ static bool make_attention(bench_instance *instance, uint64_t seed, int64_t memo
     const attn_options options = {.isa = row->isa, .algorithm = row->algorithm};
     if (attn_plan_create(p, &options, &instance->plan, error) != ATTN_OK)
         return false;
-    instance->workspace_stride = round_up_64(attn_plan_info(instance->plan).workspace_bytes);
+    const int64_t workspace_bytes = instance->threads * attn_plan_info(instance->plan).workspace_bytes;
     const double element = (double)attn_dtype_bytes(p->dtype),
                  rows = (double)(p->batch * p->heads * p->queries);
     const double tensors = (rows * (double)p->head_dim + (double)(p->batch * p->kv_heads * p->keys) *
                                                              (double)(p->head_dim + p->value_dim)) *
                                element +
                            rows * (double)p->value_dim * 4;
-    if (!memory_allows(tensors + (double)instance->threads * (double)instance->workspace_stride, memory_bytes,
-                       error))
+    if (!memory_allows(tensors + (double)workspace_bytes, memory_bytes, error))
         return false;
-    instance->workspace = bench_alloc(instance->threads * instance->workspace_stride);
+    instance->workspace = bench_alloc(workspace_bytes);
     if (!instance->workspace || !bench_inputs_make(&instance->inputs, p, row->data, seed)) {
         attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
         return false;
+    }
+    if (instance->threads > 1 && row->kind == BENCH_ATTENTION) {
+        instance->share = calloc((size_t)instance->threads, sizeof *instance->share);
+        if (!instance->share) {
+            attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
+            return false;
+        }
+        for (int i = 0; i < instance->threads; i++) {
+            instance->share[i].tensors = instance->inputs.tensors;
+            instance->share[i].tensors.counts = &instance->share[i].counts;
+        }
     }
     /* What is wrong is said here, so that calls need not be checked one by one. */
     const int64_t start = machine_now_ns();
@@ -80,10 +86,35 @@ bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_p
     return made;
 }
 
-static void run_part(void *context, int worker) {
+/* As in attn_execute: the task of its own number first, then whichever is left. */
+static void run_tasks(void *context, int worker) {
     bench_instance *instance = context;
-    char *workspace = instance->workspace + worker * instance->workspace_stride;
-    attn_execute_part(instance->plan, &instance->inputs.tensors, workspace, worker, instance->threads, NULL);
+    bench_share *share = &instance->share[worker];
+    for (int64_t task = worker; task < instance->step_tasks;
+         task = instance->threads + __atomic_fetch_add(&instance->taken, 1, __ATOMIC_RELAXED))
+        attn_execute_task(instance->plan, &share->tensors, instance->workspace, instance->threads, worker,
+                          instance->step, task, NULL);
+}
+
+static void run_attention(bench_instance *instance) {
+    if (instance->threads == 1) {
+        attn_execute_part(instance->plan, &instance->inputs.tensors, instance->workspace, 0, 1, NULL);
+        return;
+    }
+    for (instance->step = 0;; instance->step++) {
+        instance->step_tasks = attn_step_tasks(instance->plan, instance->threads, instance->step);
+        if (instance->step_tasks == 0)
+            return;
+        instance->taken = 0;
+        bench_pool_run(instance->pool, run_tasks, instance);
+    }
+}
+
+int bench_instance_threads_used(const bench_instance *instance) {
+    int used = 0;
+    for (int i = 0; instance->share && i < instance->threads; i++)
+        used += instance->share[i].counts.tiles_full + instance->share[i].counts.tiles_partial > 0;
+    return used > 1 ? used : 1;
 }
 
 /* Runs the stages up to the row's own over all heads, and times that one alone: what the earlier ones
@@ -115,12 +146,9 @@ int64_t bench_instance_run(bench_instance *instance, int64_t calls) {
     if (instance->row->kind == BENCH_KERNEL) {
         for (int64_t i = 0; i < calls; i++)
             instance->row->kernel->call(&instance->kernel_run);
-    } else if (instance->threads == 1) {
-        for (int64_t i = 0; i < calls; i++)
-            run_part(instance, 0);
     } else {
         for (int64_t i = 0; i < calls; i++)
-            bench_pool_run(instance->pool, run_part, instance);
+            run_attention(instance);
     }
     return machine_now_ns() - start;
 }
@@ -141,5 +169,6 @@ void bench_instance_free(bench_instance *instance) {
     bench_inputs_free(&instance->inputs);
     bench_kernel_free(&instance->kernel_run);
     free(instance->workspace);
+    free(instance->share);
     *instance = (bench_instance){0};
 }

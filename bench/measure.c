@@ -137,7 +137,7 @@ double bench_pct_bandwidth(const bench_session *session, const bench_row *row, i
         pu = &session->host->pus[0];
     for (int i = 0; i < session->limits_count; i++) {
         const bench_limits *l = &session->limits[i];
-        if (l->threads != row->result.threads_used || !(row->result.median_ns > 0))
+        if (l->threads != row->threads || !(row->result.median_ns > 0))
             continue;
         int at = 0;
         while (at < ROOFLINE_MEMORY &&
@@ -325,9 +325,10 @@ static void judge(bench_session *session, bench_row *row) {
         snprintf(row->error, sizeof row->error, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s",
                  bench_pct_peak(row), r->peak_gflops);
     r->ghz = session->ghz;
-    r->threads_used = session->instance.threads;
-    /* Below a millisecond the two clocks' steps would decide. */
-    r->cpu_share = r->wall_ns < 1e6 ? 1 : fmin(1, r->cpu_ns / (r->wall_ns * r->threads_used));
+    r->threads_used = bench_instance_threads_used(&session->instance);
+    /* All threads of the pool run, those that find no task too. Below a millisecond the two clocks' steps
+     * would decide. */
+    r->cpu_share = r->wall_ns < 1e6 ? 1 : fmin(1, r->cpu_ns / (r->wall_ns * session->instance.threads));
     r->measured = !*row->error;
 }
 

@@ -55,6 +55,7 @@ static void add_counts(const bench_row *row, json_t *object) {
         set_count(object, "tiles_full", (double)row->info.tiles_full);
         set_count(object, "tiles_partial", (double)row->info.tiles_partial);
         set_count(object, "tiles_absent", (double)row->info.tiles_absent);
+        set_count(object, "key_splits", (double)row->info.key_splits);
         set_count(object, "workspace_bytes", (double)row->info.workspace_bytes);
     }
     set_count(object, "flops_useful", row->flops_useful);

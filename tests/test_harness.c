@@ -1,0 +1,80 @@
+/* The harness' instances: that a row runs what attn_execute would run, shared out as it says. */
+#include "tests/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+
+enum { CALLS = 3 };
+
+static bench_row make_row(int64_t queries, int64_t keys, int threads) {
+    bench_row row = {.kind = BENCH_ATTENTION, .isa = "scalar", .algorithm = ATTN_FLASH, .threads = threads};
+    row.pattern[0] = 0;
+    attn_problem_init(&row.problem, 1, 1, 1, queries, keys, 16, 16);
+    assert_int_equal(bench_row_count(&row), 0);
+    assert_string_equal(row.error, "");
+    return row;
+}
+
+/* Runs the row on a pool of its threads; pairs that each thread executed into pairs[], the sum of the output
+ * into *checksum. Returns how many threads the harness says were used. */
+static int run_row(const bench_row *row, int64_t *pairs, double *checksum) {
+    attn_error error = {""};
+    machine *m = machine_load(NULL, &error);
+    bench_pool *pool = m ? bench_pool_new(m, row->threads, false) : NULL;
+    assert_non_null(pool);
+    bench_instance instance;
+    if (!bench_instance_make(&instance, row, pool, 1, 0, &error))
+        test_fail("%s", error.text);
+    bench_pool_start(pool, row->threads);
+    bench_instance_run(&instance, CALLS);
+    bench_pool_stop(pool);
+    for (int i = 0; instance.share && i < row->threads; i++)
+        pairs[i] = instance.share[i].counts.pairs_executed;
+    *checksum = bench_instance_checksum(&instance);
+    const int used = bench_instance_threads_used(&instance);
+    bench_instance_free(&instance);
+    bench_pool_free(pool);
+    machine_free(m);
+    return used;
+}
+
+/* Guards: one query against many keys is split over the row's threads, as attn_execute splits it, not left to
+ * one of them under the name of several; and the result is that of one thread. */
+static void decoding_is_shared(void **state) {
+    int64_t pairs[3] = {0};
+    double alone, together;
+    bench_row row = make_row(1, 3 * 2048 + 100, 1);
+    assert_int_equal(row.info.key_splits, 4);
+    assert_int_equal(run_row(&row, pairs, &alone), 1);
+    row.threads = 3;
+    assert_int_equal(run_row(&row, pairs, &together), 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(pairs[i] > 0);
+    assert_int_equal(pairs[0] + pairs[1] + pairs[2], CALLS * row.info.pairs_executed);
+    assert_true(alone == together && alone != 0);
+}
+
+/* Guards: a row with less to share than threads does not say that all of them worked. */
+static void idle_threads_are_not_used(void **state) {
+    int64_t pairs[3] = {0};
+    double checksum;
+    bench_row row = make_row(9, 64, 3); /* one tile of queries, and too many of them to split the keys */
+    assert_int_equal(row.info.key_splits, 1);
+    assert_int_equal(run_row(&row, pairs, &checksum), 1);
+    assert_int_equal(pairs[0], CALLS * row.info.pairs_executed);
+    assert_int_equal(pairs[1] + pairs[2], 0);
+    row = make_row(2 * row.info.query_tile, 64, 3);
+    assert_int_equal(run_row(&row, pairs, &checksum), 2);
+    assert_int_equal(pairs[0], pairs[1]);
+    assert_int_equal(pairs[0] + pairs[1], CALLS * row.info.pairs_executed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoding_is_shared),
+        cmocka_unit_test(idle_threads_are_not_used),
+    };
+    return test_run("harness", tests, COUNT_OF(tests));
+}
