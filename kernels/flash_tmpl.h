@@ -90,24 +90,23 @@ static void finish_scores(float *x, int64_t first, int64_t keys, const attn_scor
 }
 
 /* Scores to exponentials of one row, in place, n of them rounded up to whole vectors; their sum. */
-VF_INLINE float exponentials_(float *x, int64_t n, float reference) {
+static __attribute__((noinline)) float exponentials_(float *x, int64_t n, float reference) {
     const vf m = vf_set1(reference);
-    vf s0 = vf_set1(0.0f), s1 = s0;
+    vf sum = vf_set1(0.0f);
     int64_t i = 0;
     for (; i + 2 * VL <= n; i += 2 * VL) {
         vf e0 = vf_exp_below(vf_sub(vf_load(x + i), m));
         vf e1 = vf_exp_below(vf_sub(vf_load(x + i + VL), m));
-        s0 = vf_add(s0, e0);
-        s1 = vf_add(s1, e1);
+        sum = vf_add(sum, vf_add(e0, e1));
         vf_store(x + i, e0);
         vf_store(x + i + VL, e1);
     }
     for (; i < n; i += VL) {
         vf e = vf_exp_below(vf_sub(vf_load(x + i), m));
-        s0 = vf_add(s0, e);
+        sum = vf_add(sum, e);
         vf_store(x + i, e);
     }
-    return vf_reduce_add(vf_add(s0, s1));
+    return vf_reduce_add(sum);
 }
 
 static void flash_tile(const attn_flash_tile *tile) {
