@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what attnscope's own commands need, and nothing that is already there.
 #
-#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz valgrind lint arm python python-dev
+#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz valgrind lint arm mca python python-dev
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -10,8 +10,8 @@
 # Python. apt on Debian 12 is what this is run on regularly; dnf, pacman and brew are written from
 # their package lists and have not been tried.
 #
-# hwloc is optional: it is installed where it can be, and where it cannot, a line says so and the set-up
-# goes on.
+# hwloc and llvm-mca are optional: they are installed where they can be, and where they cannot, a line says
+# so and the set-up goes on.
 #
 # Exit: 0 everything needed is there; 2 something is missing and could not be installed (one message names
 # the command to run). Environment: ATTNSCOPE_NO_INSTALL=1 never installs system packages, only says
@@ -49,6 +49,7 @@ readonly table='
         arm     cmd:aarch64-linux-gnu-gcc  gcc-aarch64-linux-gnu    -                       -                      -
         arm     cmd:aarch64-linux-gnu-g++  g++-aarch64-linux-gnu    -                       -                      -
         arm     cmd:qemu-aarch64           qemu-user                -                       -                      -
+        mca     cmd?:llvm-mca-19           llvm-19                  -                       -                      -
         python  python:3.11                python3-venv             python3                 python                 python@3.12
 '
 
@@ -229,7 +230,7 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | valgrind | lint | arm | python) wanted+=" $group" ;;
+            build | test | clang | fuzz | valgrind | lint | arm | mca | python) wanted+=" $group" ;;
             python-dev)
                 wanted+=" python"
                 requirements+=("$root/scripts/requirements-dev.txt")
@@ -238,7 +239,7 @@ main() {
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
                 exit 0
                 ;;
-            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, python, python-dev)" ;;
+            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, python, python-dev)" ;;
         esac
     done
     mkdir -p "$log_dir"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checked, fuzz, lint
+from . import checked, fuzz, lint, mca
 from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
 from .commands import CommandError, Commands
 from .results import FAILED, Case, read_junit
@@ -104,6 +104,7 @@ RUNNERS = {
     "arm": (run_arm, arm_impossible),
     "install": (run_install,),
     "fuzz": (run_fuzz, fuzz.impossible),
+    "mca": (mca.run_mca, mca.impossible),
 }
 
 

@@ -1,0 +1,1 @@
+"""Models the kernels' inner loops with llvm-mca (scripts/mca.sh)."""
