@@ -62,7 +62,12 @@ typedef struct bench_kernel_run {
     const attn_kernels *kernels;
     int64_t n, head_dim, value_dim;
     attn_dtype dtype;
-    float *a, *b, *c, *d, *e; /* what the kernel wants; 64-byte aligned */
+    /* What the kernel wants, NULL for what it does not; 64-byte aligned. */
+    float *in, *out;     /* of a row of numbers, or a matrix to be packed; out of matmul and tiles too */
+    float *left, *right; /* panels of a matmul */
+    float *query, *key, *value; /* panels of a tile */
+    float *scratch;             /* of a tile */
+    int64_t rows, row;          /* copies of the input that calls consume, and how many are gone */
     uint64_t *bits;
     attn_flash_tile tile;
     float result;
@@ -77,6 +82,8 @@ typedef struct bench_kernel {
     bool (*prepare)(bench_kernel_run *run, uint64_t seed); /* false: no memory */
     void (*call)(bench_kernel_run *run);
     double (*checksum)(const bench_kernel_run *run);
+    void (*restore)(
+        bench_kernel_run *run); /* before every run->rows calls, not timed; NULL: nothing to restore */
 } bench_kernel;
 
 extern const bench_kernel bench_kernels[];

@@ -161,13 +161,6 @@ static void add_drift(const bench_session *session, json_t *context) {
     json_object_set_new(context, "drift", object);
 }
 
-static int count_disturbed(const bench_rows *rows) {
-    int count = 0;
-    for (int i = 0; i < rows->count; i++)
-        count += rows->row[i].result.measured && rows->row[i].result.cpu_share < BENCH_UNDISTURBED;
-    return count;
-}
-
 static void add_settings(const bench_config *config, json_t *context) {
     set_integer(context, "seed", (int64_t)config->seed);
     json_t *settings = json_object();
@@ -218,7 +211,7 @@ json_t *bench_context(const bench_session *session) {
     if (bench_interrupted)
         json_object_set_new(context, "not_measured", make_not_measured(session));
     add_drift(session, context);
-    set_integer(context, "rows_disturbed", count_disturbed(session->rows));
+    set_integer(context, "rows_disturbed", bench_count_disturbed(session->rows));
     bench_set_real(context, "elapsed_s", (double)(machine_now_ns() - session->started_ns) / 1e9);
     return context;
 }

@@ -135,6 +135,24 @@ static int64_t run_stage(bench_instance *instance, attn_stage last) {
     return elapsed;
 }
 
+/* Where calls consume their input it is restored between them; that is not timed. */
+static int64_t run_kernel(bench_instance *instance, int64_t calls) {
+    const bench_kernel *kernel = instance->row->kernel;
+    bench_kernel_run *run = &instance->kernel_run;
+    int64_t elapsed = 0;
+    while (calls > 0) {
+        const int64_t block = kernel->restore && run->rows < calls ? run->rows : calls;
+        if (kernel->restore)
+            kernel->restore(run);
+        const int64_t start = machine_now_ns();
+        for (int64_t i = 0; i < block; i++)
+            kernel->call(run);
+        elapsed += machine_now_ns() - start;
+        calls -= block;
+    }
+    return elapsed;
+}
+
 int64_t bench_instance_run(bench_instance *instance, int64_t calls) {
     if (instance->row->kind == BENCH_STAGE) {
         int64_t elapsed = 0;
@@ -142,14 +160,11 @@ int64_t bench_instance_run(bench_instance *instance, int64_t calls) {
             elapsed += run_stage(instance, instance->row->stage);
         return elapsed;
     }
+    if (instance->row->kind == BENCH_KERNEL)
+        return run_kernel(instance, calls);
     const int64_t start = machine_now_ns();
-    if (instance->row->kind == BENCH_KERNEL) {
-        for (int64_t i = 0; i < calls; i++)
-            instance->row->kernel->call(&instance->kernel_run);
-    } else {
-        for (int64_t i = 0; i < calls; i++)
-            run_attention(instance);
-    }
+    for (int64_t i = 0; i < calls; i++)
+        run_attention(instance);
     return machine_now_ns() - start;
 }
 

@@ -44,20 +44,21 @@ static bool scores_prepare(bench_kernel_run *run, uint64_t seed) {
     const attn_kernels *k = run->kernels;
     const int64_t n = run->n, depth = run->head_dim;
     float *source = make_source(run, ATTN_F32, n * depth, seed);
-    run->a = floats(round_up(n, k->mr) * depth);
-    run->b = floats(round_up(n, k->nr) * depth);
-    run->c = floats(n * n);
-    const bool made = source && run->a && run->b && run->c;
+    run->left = floats(round_up(n, k->mr) * depth);
+    run->right = floats(round_up(n, k->nr) * depth);
+    run->out = floats(n * n);
+    const bool made = source && run->left && run->right && run->out;
     if (made) {
-        k->pack_a(run->a, source, ATTN_F32, depth, n, depth, 0.125f);
-        k->pack_bt(run->b, source, ATTN_F32, depth, n, depth);
+        k->pack_a(run->left, source, ATTN_F32, depth, n, depth, 0.125f);
+        k->pack_bt(run->right, source, ATTN_F32, depth, n, depth);
     }
     free(source);
     return made;
 }
 static void scores_call(bench_kernel_run *run) {
     const attn_kernels *k = run->kernels;
-    k->matmul(run->n, run->n, run->head_dim, run->a, run->b, run->head_dim * k->nr, run->c, run->n, false);
+    k->matmul(run->n, run->n, run->head_dim, run->left, run->right, run->head_dim * k->nr, run->out, run->n,
+              false);
 }
 static double scores_flops(const bench_kernel_run *run) {
     return 2.0 * (double)run->n * (double)run->n * (double)run->head_dim;
@@ -66,7 +67,7 @@ static double scores_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)run->n * (2 * (double)run->head_dim + (double)run->n);
 }
 static double scores_checksum(const bench_kernel_run *run) {
-    return sum(run->c, run->n * run->n);
+    return sum(run->out, run->n * run->n);
 }
 
 /* ---- matmul_pv: weights times values, n x Dv with depth n ---- */
@@ -76,13 +77,13 @@ static bool values_prepare(bench_kernel_run *run, uint64_t seed) {
     const int64_t n = run->n, width = run->value_dim;
     float *weights = make_source(run, ATTN_F32, n * n, seed),
           *values = make_source(run, ATTN_F32, n * width, seed);
-    run->a = floats(round_up(n, k->mr) * n);
-    run->b = floats(round_up(width, k->nr) * n);
-    run->c = floats(n * width);
-    const bool made = weights && values && run->a && run->b && run->c;
+    run->left = floats(round_up(n, k->mr) * n);
+    run->right = floats(round_up(width, k->nr) * n);
+    run->out = floats(n * width);
+    const bool made = weights && values && run->left && run->right && run->out;
     if (made) {
-        k->pack_a(run->a, weights, ATTN_F32, n, n, n, 1.0f);
-        k->pack_b(run->b, n * k->nr, values, ATTN_F32, width, n, width, false);
+        k->pack_a(run->left, weights, ATTN_F32, n, n, n, 1.0f);
+        k->pack_b(run->right, n * k->nr, values, ATTN_F32, width, n, width, false);
     }
     free(weights);
     free(values);
@@ -90,7 +91,8 @@ static bool values_prepare(bench_kernel_run *run, uint64_t seed) {
 }
 static void values_call(bench_kernel_run *run) {
     const attn_kernels *k = run->kernels;
-    k->matmul(run->n, run->value_dim, run->n, run->a, run->b, run->n * k->nr, run->c, run->value_dim, false);
+    k->matmul(run->n, run->value_dim, run->n, run->left, run->right, run->n * k->nr, run->out, run->value_dim,
+              false);
 }
 static double values_flops(const bench_kernel_run *run) {
     return 2.0 * (double)run->n * (double)run->n * (double)run->value_dim;
@@ -99,19 +101,19 @@ static double values_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)run->n * (2 * (double)run->value_dim + (double)run->n);
 }
 static double values_checksum(const bench_kernel_run *run) {
-    return sum(run->c, run->n * run->value_dim);
+    return sum(run->out, run->n * run->value_dim);
 }
 
-/* ---- vectors of n: x in a, y in b ---- */
+/* ---- vectors of n: x in `in`, y in `out` ---- */
 
 static bool vector_prepare(bench_kernel_run *run, uint64_t seed) {
-    run->a = make_source(run, run->dtype, run->n, seed);
-    run->b = floats(run->n);
+    run->in = make_source(run, run->dtype, run->n, seed);
+    run->out = floats(run->n);
     run->bits = bench_alloc(round_up(run->n, 64) / 8);
     uint64_t state = seed;
     for (int64_t i = 0; run->bits && i < round_up(run->n, 64) / 64; i++)
         run->bits[i] = bench_random(&state);
-    return run->a && run->b && run->bits;
+    return run->in && run->out && run->bits;
 }
 static double in_place_bytes(const bench_kernel_run *run) {
     return 8.0 * (double)run->n;
@@ -126,70 +128,83 @@ static double n_flops(const bench_kernel_run *run) {
     return (double)run->n;
 }
 static double vector_checksum(const bench_kernel_run *run) {
-    return sum(run->b, run->n) + (double)run->result;
+    return sum(run->out, run->n) + (double)run->result;
 }
 /* For what leaves -inf behind: what is left of the finite ones. */
 static double masked_checksum(const bench_kernel_run *run) {
     double total = 0;
     for (int64_t i = 0; i < run->n; i++)
-        total += isinf(run->a[i]) ? 0 : (double)run->a[i];
+        total += isinf(run->in[i]) ? 0 : (double)run->in[i];
     return total;
 }
 static double in_place_checksum(const bench_kernel_run *run) {
-    return sum(run->a, run->n);
+    return sum(run->in, run->n);
 }
 /* A factor of 1: any other would leave the numbers subnormal or infinite after enough calls. */
 static void scale_call(bench_kernel_run *run) {
-    run->kernels->scale(run->a, run->n, 1.0f);
+    run->kernels->scale(run->in, run->n, 1.0f);
 }
 static void adjust_call(bench_kernel_run *run) {
-    run->kernels->adjust(run->a, run->n, &(attn_score_ops){.softcap = 50});
+    run->kernels->adjust(run->in, run->n, &(attn_score_ops){.softcap = 50});
 }
 static void mask_call(bench_kernel_run *run) {
-    run->kernels->mask(run->a, run->bits, run->n);
+    run->kernels->mask(run->in, run->bits, run->n);
 }
-/* In place, so from the second call on a softmax of probabilities: the same work. */
+/* In place: a row that is not restored is a softmax of probabilities from the second call on, of equal
+ * numbers in the end. Each call takes the next of `rows` copies, so that the clock is not read for every
+ * short row, and together they stay in the first-level cache. */
+static bool softmax_prepare(bench_kernel_run *run, uint64_t seed) {
+    run->rows = run->n < 4096 ? 4096 / run->n : 1;
+    run->in = make_source(run, ATTN_F32, run->n, seed);
+    run->out = floats(run->rows * run->n);
+    return run->in && run->out;
+}
+static void softmax_restore(bench_kernel_run *run) {
+    for (int64_t row = 0; row < run->rows; row++)
+        memcpy(run->out + row * run->n, run->in, (size_t)run->n * sizeof(float));
+    run->row = 0;
+}
 static void softmax_call(bench_kernel_run *run) {
     float maximum, total;
-    run->kernels->softmax(run->a, run->n, -INFINITY, &maximum, &total);
+    run->kernels->softmax(run->out + run->row++ * run->n, run->n, -INFINITY, &maximum, &total);
     run->result = total;
 }
 static void exp_call(bench_kernel_run *run) {
-    run->kernels->exp(run->b, run->a, run->n);
+    run->kernels->exp(run->out, run->in, run->n);
 }
 static void widen_call(bench_kernel_run *run) {
-    run->kernels->widen(run->b, run->a, run->dtype, run->n);
+    run->kernels->widen(run->out, run->in, run->dtype, run->n);
 }
 static void read_call(bench_kernel_run *run) {
-    run->result = run->kernels->read(run->a, run->n);
+    run->result = run->kernels->read(run->in, run->n);
 }
 static void copy_call(bench_kernel_run *run) {
-    run->kernels->copy(run->b, run->a, run->n);
+    run->kernels->copy(run->out, run->in, run->n);
 }
 
-/* ---- packing of n x D: source in a, panels in b ---- */
+/* ---- packing of n x D: source in `in`, panels in `out` ---- */
 
 static bool pack_prepare(bench_kernel_run *run, uint64_t seed) {
     const attn_kernels *k = run->kernels;
-    run->a = make_source(run, run->dtype, run->n * run->head_dim, seed);
-    run->b = floats(round_up(run->n, k->mr * k->nr) * round_up(run->head_dim, k->nr));
-    return run->a && run->b;
+    run->in = make_source(run, run->dtype, run->n * run->head_dim, seed);
+    run->out = floats(round_up(run->n, k->mr * k->nr) * round_up(run->head_dim, k->nr));
+    return run->in && run->out;
 }
 static double pack_bytes(const bench_kernel_run *run) {
     return ((double)attn_dtype_bytes(run->dtype) + 4) * (double)run->n * (double)run->head_dim;
 }
 static double pack_checksum(const bench_kernel_run *run) {
-    return sum(run->b, run->n * run->head_dim);
+    return sum(run->out, run->n * run->head_dim);
 }
 static void pack_a_call(bench_kernel_run *run) {
-    run->kernels->pack_a(run->b, run->a, run->dtype, run->head_dim, run->n, run->head_dim, 0.125f);
+    run->kernels->pack_a(run->out, run->in, run->dtype, run->head_dim, run->n, run->head_dim, 0.125f);
 }
 static void pack_bt_call(bench_kernel_run *run) {
-    run->kernels->pack_bt(run->b, run->a, run->dtype, run->head_dim, run->n, run->head_dim);
+    run->kernels->pack_bt(run->out, run->in, run->dtype, run->head_dim, run->n, run->head_dim);
 }
 static void pack_b_call(bench_kernel_run *run) {
-    run->result = run->kernels->pack_b(run->b, run->n * run->kernels->nr, run->a, run->dtype, run->head_dim,
-                                       run->n, run->head_dim, true);
+    run->result = run->kernels->pack_b(run->out, run->n * run->kernels->nr, run->in, run->dtype,
+                                       run->head_dim, run->n, run->head_dim, true);
 }
 
 /* ---- flash_tile: one tile of queries against n keys ---- */
@@ -200,26 +215,27 @@ static bool tile_prepare(bench_kernel_run *run, uint64_t seed) {
     float *query = make_source(run, ATTN_F32, rows * depth, seed);
     float *key = make_source(run, ATTN_F32, keys * depth, seed + 1);
     float *value = make_source(run, ATTN_F32, keys * width, seed + 2);
-    run->a = floats(rows * depth);
-    run->b = floats(round_up(keys, k->nr) * depth);
-    run->c = floats(keys * round_up(width, k->nr));
-    run->d = floats(rows * (round_up(width, k->nr) + 2));
-    run->e = floats(k->flash_scratch);
-    const bool made = query && key && value && run->a && run->b && run->c && run->d && run->e;
+    run->query = floats(rows * depth);
+    run->key = floats(round_up(keys, k->nr) * depth);
+    run->value = floats(keys * round_up(width, k->nr));
+    run->out = floats(rows * (round_up(width, k->nr) + 2));
+    run->scratch = floats(k->flash_scratch);
+    const bool made =
+        query && key && value && run->query && run->key && run->value && run->out && run->scratch;
     if (made) {
-        k->pack_a(run->a, query, ATTN_F32, depth, rows, depth, 1 / sqrtf((float)depth));
-        k->pack_bt(run->b, key, ATTN_F32, depth, keys, depth);
-        k->pack_b(run->c, keys * k->nr, value, ATTN_F32, width, keys, width, true);
+        k->pack_a(run->query, query, ATTN_F32, depth, rows, depth, 1 / sqrtf((float)depth));
+        k->pack_bt(run->key, key, ATTN_F32, depth, keys, depth);
+        k->pack_b(run->value, keys * k->nr, value, ATTN_F32, width, keys, width, true);
         run->tile = (attn_flash_tile){
             .rows = rows,
             .head_dim = depth,
             .value_dim = width,
-            .query = run->a,
+            .query = run->query,
             .value_panel_stride = keys * k->nr,
-            .acc = run->d,
-            .row_max = run->d + rows * round_up(width, k->nr),
-            .row_sum = run->d + rows * (round_up(width, k->nr) + 1),
-            .scratch = run->e,
+            .acc = run->out,
+            .row_max = run->out + rows * round_up(width, k->nr),
+            .row_sum = run->out + rows * (round_up(width, k->nr) + 1),
+            .scratch = run->scratch,
         };
     }
     free(query);
@@ -230,13 +246,13 @@ static bool tile_prepare(bench_kernel_run *run, uint64_t seed) {
 static void tile_call(bench_kernel_run *run) {
     const attn_kernels *k = run->kernels;
     attn_flash_tile *tile = &run->tile;
-    memset(run->d, 0, (size_t)(tile->rows * (round_up(run->value_dim, k->nr) + 2)) * sizeof(float));
+    memset(run->out, 0, (size_t)(tile->rows * (round_up(run->value_dim, k->nr) + 2)) * sizeof(float));
     for (int64_t r = 0; r < tile->rows; r++)
         tile->row_max[r] = -INFINITY;
     for (int64_t key = 0; key < run->n; key += k->key_block) {
         tile->keys = run->n - key < k->key_block ? run->n - key : k->key_block;
-        tile->key = run->b + key * run->head_dim;
-        tile->value = run->c + key * k->nr;
+        tile->key = run->key + key * run->head_dim;
+        tile->value = run->value + key * k->nr;
         k->flash_tile(tile);
     }
 }
@@ -254,31 +270,33 @@ static double tile_checksum(const bench_kernel_run *run) {
 
 const bench_kernel bench_kernels[] = {
     {"matmul", "scores: n x n with depth D", false, "n/d", scores_flops, scores_bytes, scores_prepare,
-     scores_call, scores_checksum},
+     scores_call, scores_checksum, NULL},
     {"matmul_pv", "weights times values: n x Dv with depth n", false, "n/dv", values_flops, values_bytes,
-     values_prepare, values_call, values_checksum},
+     values_prepare, values_call, values_checksum, NULL},
     {"scale", "a row of n scores times a factor", false, "n", n_flops, in_place_bytes, vector_prepare,
-     scale_call, in_place_checksum},
+     scale_call, in_place_checksum, NULL},
     {"adjust", "softcap of a row of n scores", false, "n", no_flops, in_place_bytes, vector_prepare,
-     adjust_call, in_place_checksum},
+     adjust_call, in_place_checksum, NULL},
     {"mask", "a row of n scores under random bits", false, "n", no_flops, in_place_bytes, vector_prepare,
-     mask_call, masked_checksum},
-    {"softmax", "a row of n scores", false, "n", no_flops, in_place_bytes, vector_prepare, softmax_call,
-     in_place_checksum},
-    {"exp", "n numbers", false, "n", no_flops, in_place_bytes, vector_prepare, exp_call, vector_checksum},
+     mask_call, masked_checksum, NULL},
+    {"softmax", "a row of n scores, the same for each call", false, "n", no_flops, in_place_bytes,
+     softmax_prepare, softmax_call, vector_checksum, softmax_restore},
+    {"exp", "n numbers", false, "n", no_flops, in_place_bytes, vector_prepare, exp_call, vector_checksum,
+     NULL},
     {"widen", "n numbers from --dtype to f32", true, "n", no_flops, convert_bytes, vector_prepare, widen_call,
-     vector_checksum},
+     vector_checksum, NULL},
     {"pack_a", "n x D into A panels", true, "n/d", no_flops, pack_bytes, pack_prepare, pack_a_call,
-     pack_checksum},
+     pack_checksum, NULL},
     {"pack_bt", "n x D into B panels, transposed", true, "n/d", no_flops, pack_bytes, pack_prepare,
-     pack_bt_call, pack_checksum},
+     pack_bt_call, pack_checksum, NULL},
     {"pack_b", "n x D into B panels", true, "n/d", no_flops, pack_bytes, pack_prepare, pack_b_call,
-     pack_checksum},
+     pack_checksum, NULL},
     {"flash_tile", "one tile of queries against n keys", false, "n/d/dv", tile_flops, tile_bytes,
-     tile_prepare, tile_call, tile_checksum},
-    {"read", "sum of n numbers", false, "n", no_flops, read_bytes, vector_prepare, read_call,
-     vector_checksum},
-    {"copy", "n numbers", false, "n", no_flops, in_place_bytes, vector_prepare, copy_call, vector_checksum},
+     tile_prepare, tile_call, tile_checksum, NULL},
+    {"read", "sum of n numbers", false, "n", no_flops, read_bytes, vector_prepare, read_call, vector_checksum,
+     NULL},
+    {"copy", "n numbers", false, "n", no_flops, in_place_bytes, vector_prepare, copy_call, vector_checksum,
+     NULL},
 };
 const int bench_kernel_count = sizeof bench_kernels / sizeof bench_kernels[0];
 
@@ -291,11 +309,14 @@ const bench_kernel *bench_kernel_find(const char *name) {
 }
 
 void bench_kernel_free(bench_kernel_run *run) {
-    free(run->a);
-    free(run->b);
-    free(run->c);
-    free(run->d);
-    free(run->e);
+    free(run->in);
+    free(run->left);
+    free(run->right);
+    free(run->query);
+    free(run->key);
+    free(run->value);
+    free(run->out);
+    free(run->scratch);
     free(run->bits);
     memset(run, 0, sizeof *run);
 }

@@ -88,6 +88,9 @@ const char *bench_runner_version(void);
 void bench_progress(const bench_session *session, const bench_row *row);
 void bench_progress_clear(void);
 void bench_table(const bench_session *session);
+/* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */
+bool bench_disturbed(const bench_row *row);
+int bench_count_disturbed(const bench_rows *rows);
 void bench_warnings(const bench_session *session);
 /* Relative change of the first row when repeated; false when there is none. */
 bool bench_drift(const bench_session *session, double *change);

@@ -55,9 +55,34 @@ static void table_row(const bench_row *row) {
     }
     /* Half the middle half: what an outlier does not move. */
     const double spread = 50 * (r->high_ns - r->low_ns) / r->median_ns;
-    printf("%10s %5.1f%% %4d %8s %6s %5.2f  %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
-           spread, r->sample_count, gflops, peak, r->ghz, row->info.isa,
+    printf("%10s %5.1f%% %4d %8s %6s %5.2f%c %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
+           spread, r->sample_count, gflops, peak, r->ghz, bench_disturbed(row) ? '*' : ' ', row->info.isa,
            row->kind == BENCH_KERNEL ? "-" : attn_algorithm_name(row->info.algorithm), row->id);
+}
+
+bool bench_disturbed(const bench_row *row) {
+    return row->result.measured && row->result.cpu_share < BENCH_UNDISTURBED;
+}
+
+int bench_count_disturbed(const bench_rows *rows) {
+    int count = 0;
+    for (int i = 0; i < rows->count; i++)
+        count += bench_disturbed(&rows->row[i]);
+    return count;
+}
+
+static void print_foot(const bench_rows *rows) {
+    puts("median of n samples; +- is half the range of their middle half; GFLOP/s and %peak count useful "
+         "pairs");
+    int measured = 0;
+    for (int i = 0; i < rows->count; i++)
+        measured += rows->row[i].result.measured;
+    const int disturbed = bench_count_disturbed(rows);
+    if (disturbed > 0)
+        printf(
+            "%d of %d rows were disturbed (*): their threads got less than %.0f %% of a CPU; other work ran "
+            "beside them\n",
+            disturbed, measured, 100 * BENCH_UNDISTURBED);
 }
 
 void bench_table(const bench_session *session) {
@@ -72,6 +97,8 @@ void bench_table(const bench_session *session) {
         any = true;
         table_row(row);
     }
+    if (any)
+        print_foot(session->rows);
     fflush(stdout);
 }
 
@@ -94,16 +121,6 @@ void bench_warnings(const bench_session *session) {
         if (*rows->row[i].error)
             fprintf(stderr, "attnscope bench: no result for %s: %s\n", rows->row[i].id, rows->row[i].error);
     }
-    int disturbed = 0, measured = 0;
-    for (int i = 0; i < rows->count; i++) {
-        measured += rows->row[i].result.measured;
-        disturbed += rows->row[i].result.measured && rows->row[i].result.cpu_share < BENCH_UNDISTURBED;
-    }
-    if (disturbed > 0)
-        fprintf(
-            stderr,
-            "attnscope bench: %d of %d rows had less than %.0f %% of their CPU: other work ran beside them\n",
-            disturbed, measured, 100 * BENCH_UNDISTURBED);
     if (bench_drift(session, &drift) && fabs(drift) > BENCH_DRIFT)
         fprintf(stderr,
                 "attnscope bench: the machine drifted: the first row took %+.1f %% when repeated at the end "

@@ -21,8 +21,9 @@ typedef struct eval_options {
 } eval_options;
 
 typedef struct eval_data {
-    int rank;         /* of Q, K and V: 2..4 */
-    int64_t shape[4]; /* of Q */
+    int rank;             /* of Q, K and V: 2..4 */
+    int64_t shape[4];     /* of Q */
+    const char *types[3]; /* of the elements in the files of Q, K and V */
     attn_problem problem;
     attn_tensors tensors; /* out and lse included */
     attn_counts counts;   /* what the execution visits */

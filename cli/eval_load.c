@@ -11,6 +11,7 @@ typedef struct operand {
     int rank;
     int64_t shape[4];
     int64_t batch, heads, rows, dim;
+    const char *type; /* of the file's elements */
 } operand;
 
 static const char *shape_of(const operand *o, char *text) {
@@ -48,6 +49,7 @@ static bool load_operand(const char *path, const eval_options *options, operand 
     o->heads = o->rank > 2 ? (options->bnhd ? last[-1] : last[-2]) : 1;
     o->batch = o->rank > 3 ? last[-3] : 1;
 
+    o->type = npy_type_text(&array.header);
     int64_t count = array.header.count;
     float *floats = npy_take_floats(&array, o->name);
     *data = floats ? store(floats, count, options->dtype, o->name) : NULL;
@@ -112,6 +114,9 @@ static bool load_operands(const eval_options *options, eval_data *data) {
     }
     int64_t outputs = rows * v.dim;
     attn_tensors *tensors = &data->tensors;
+    data->types[0] = q.type;
+    data->types[1] = k.type;
+    data->types[2] = v.type;
     tensors->q = tensor_of(&q, data->q, options->bnhd);
     tensors->k = tensor_of(&k, data->k, options->bnhd);
     tensors->v = tensor_of(&v, data->v, options->bnhd);

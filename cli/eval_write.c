@@ -129,6 +129,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
            "%lld\n",
            (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->queries,
            (long long)p->keys, (long long)p->head_dim, (long long)p->value_dim);
+    printf("q_file: %s\nk_file: %s\nv_file: %s\n", data->types[0], data->types[1], data->types[2]);
     printf("dtype: %s\nlayout: %s\n", attn_dtype_name(p->dtype), options->bnhd ? "bnhd" : "bhnd");
     cli_print_value("pattern", pattern);
     free(pattern);

@@ -92,8 +92,8 @@ static void print_allowed(const machine *m) {
         printf(", cgroup quota of %.2f CPUs (%s)\n", m->quota.cpus, m->quota.source);
     else
         printf(", no cgroup quota\n");
-    printf(LABEL "%d (one per allowed core%s)\n", "  by default", m->default_threads,
-           m->core_kinds > 1 ? " of the fastest kind" : "");
+    printf(LABEL "%d%s: what --roofline measures beside one; eval and bench use 1 unless asked\n",
+           "  one a core", m->default_threads, m->core_kinds > 1 ? " of the fastest kind" : "");
     printf(LABEL "%s\n", "memory", memory);
 }
 

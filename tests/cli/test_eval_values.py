@@ -356,6 +356,15 @@ def test_example_of_three_scores(attnscope, tensors):
     np.testing.assert_array_equal(tensors.load("out").round(2), np.float32([[0.63, 0.23, 0.14]]))
 
 
+def test_explain_says_what_the_files_held(attnscope, tensors):
+    """Guards a report of dtype f32, that of the arithmetic's storage, as if it were that of float16 files."""
+    tensors.random(queries=3, keys=5)
+    tensors.save(q=np.ones((3, 4), np.float16), k=np.ones((5, 4), np.float64), v=np.ones((5, 4), np.float32))
+    values = attnscope(*tensors.arguments("--explain")).values()
+    said = [values[key] for key in ("q_file", "k_file", "v_file", "dtype")]
+    assert said == ["float16", "float64", "float32", "f32"]
+
+
 def test_explain(attnscope, tensors, levels):
     """--explain says what ran and every option in force, as `key: value` lines."""
     tensors.random(queries=70, keys=70)
@@ -373,6 +382,7 @@ def test_explain(attnscope, tensors, levels):
         "pairs_dense": str(70 * 70 * 8),
         "scale": "0.25",
         "softcap": "30",
+        "q_file": "float32",
         "dtype": "bf16",
         "layout": "bhnd",
         "alibi": "yes",
