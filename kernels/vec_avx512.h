@@ -12,7 +12,6 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 16
-#define VF_FUSED 1 /* vf_fma rounds once */
 typedef __m512 vf;
 typedef __mmask16 vm;
 
