@@ -3,7 +3,7 @@
  * Parameters, set by <isa>.c before vec_<isa>.h is included:
  *   MR           rows of a register tile: 4, 6, 8, 12 or 14 (a multiple of 4 for NEON); less than VL or a
  *                multiple of it
- *   SCORE_STRIDE row stride, in floats, of the score tile that flash keeps in scratch
+ *   VF_PANEL_ROW and vf_panel, where vec_<isa>.h has better ones than those below
  *
  * The accumulators are named variables, not an array: compilers keep names in registers, while an
  * array indexed by an unrolled loop ends up in memory as often as not. Every element of C is the sum of
@@ -11,6 +11,22 @@
  * wherever it lies. */
 
 #define NR (2 * VL)
+
+/* The left operand: how row i meets two vectors of columns, b0 and b1, and is added to c0 and c1. `panel` is
+ * what vf_panel_load made of the step's address; the row's element lies `offset` floats from there: i in A
+ * panels, which are [depth][MR]. */
+#ifndef VF_PANEL_ROW
+typedef const float *vf_panel;
+VF_INLINE vf_panel vf_panel_load(const float *a) {
+    return a;
+}
+#    define VF_PANEL_ROW(panel, i, offset, b0, b1, c0, c1)                                                   \
+        do {                                                                                                 \
+            const vf row_##i = vf_set1((panel)[offset]);                                                     \
+            c0 = vf_fma(row_##i, b0, c0);                                                                    \
+            c1 = vf_fma(row_##i, b1, c1);                                                                    \
+        } while (0)
+#endif
 
 #define ROWS_4(F) F(0) F(1) F(2) F(3)
 #define ROWS_6(F) ROWS_4(F) F(4) F(5)

@@ -12,7 +12,6 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 8
-#define VF_FUSED 1 /* vf_fma rounds once */
 typedef __m256 vf;
 typedef __m256 vm; /* lanes of zeros or ones */
 
@@ -153,16 +152,5 @@ VF_INLINE vf vf_load_bf16(const uint16_t *p) {
 VF_INLINE vf vf_load_bf16_part(const uint16_t *p, int64_t n) {
     return vf_from_bf16_(vf_load_half_part_(p, n));
 }
-
-typedef const float *vf_panel;
-VF_INLINE vf_panel vf_panel_load(const float *a) {
-    return a;
-}
-#define VF_PANEL_ROW(a, i, offset, b0, b1, c0, c1)                                                           \
-    do {                                                                                                     \
-        const vf row_##i = vf_set1((a)[offset]);                                                             \
-        c0 = vf_fma(row_##i, b0, c0);                                                                        \
-        c1 = vf_fma(row_##i, b1, c1);                                                                        \
-    } while (0)
 
 #endif

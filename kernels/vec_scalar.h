@@ -152,18 +152,4 @@ VF_INLINE vf vf_load_bf16_part(const uint16_t *p, int64_t n) {
     return n > 0 ? vf_load_bf16(p) : 0.0f;
 }
 
-/* The left operand of the matrix product: how row i meets two vectors of columns, b0 and b1, and is
- * added to c0 and c1. `a` is what vf_panel_load made of the step's address; the row's element lies
- * `offset` floats from there: i in A panels, which are [depth][MR]. */
-typedef const float *vf_panel;
-VF_INLINE vf_panel vf_panel_load(const float *a) {
-    return a;
-}
-#define VF_PANEL_ROW(a, i, offset, b0, b1, c0, c1)                                                           \
-    do {                                                                                                     \
-        const vf row_##i = vf_set1((a)[offset]);                                                             \
-        c0 = vf_fma(row_##i, b0, c0);                                                                        \
-        c1 = vf_fma(row_##i, b1, c1);                                                                        \
-    } while (0)
-
 #endif
