@@ -12,7 +12,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #    define OWN_ALLOCATOR 1
 #elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #        define OWN_ALLOCATOR 1
 #    endif
 #endif
@@ -86,11 +86,11 @@ static void fail_once(const subject *s) {
 static void expect_flat(void **state, call_body *body) {
     enum { CALLS = 10000, LEAST = 32 };
     const attn_kernels *kernels = test_kernels(state);
-    if (test_quick())
-        test_skip("the emulator's own memory grows");
 #ifdef OWN_ALLOCATOR
     test_skip("a sanitizer keeps what was freed");
 #endif
+    if (test_quick())
+        test_skip("the emulator's own memory grows");
     const int64_t bound = (int64_t)CALLS * LEAST / 2 / sysconf(_SC_PAGESIZE);
     for (int k = 0; k < 8; k++) {
         const bool split = k & 1;

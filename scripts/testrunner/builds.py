@@ -82,10 +82,16 @@ ASAN = Build(
 )
 # Both instrument what this project has; see checked.py for what is left out and why.
 SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dtests=enabled", "-Dbench=disabled")
+# What starts threads, itself or through attn_execute. A test holds this against the sources.
+THREADED = (
+    "attention_patterns attention_shapes edges edges_environment edges_shapes edges_splits first_call options "
+    "options_random reuse"
+).split()
 TSAN = Build(
     ROOT / "build-test-tsan",
     ("clang", "clang++"),
     (*SANITIZED, "-Db_sanitize=thread", "-Dopenmp=enabled", "-Dhwloc=disabled"),
+    target=" ".join(["provoke", *(f"test_{name}" for name in THREADED)]),
 )
 MSAN = Build(
     ROOT / "build-test-msan",

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from .builds import ASAN, GCC, MSAN, TSAN
+from .builds import ASAN, GCC, MSAN, THREADED, TSAN
 from .commands import Commands, output_of
 from .results import FAILED, PASSED, Case
 
@@ -74,12 +74,6 @@ def run_asan(commands: Commands) -> list[Case]:
 
 
 # ---- threads --------------------------------------------------------------------------------------
-
-# What starts threads, itself or through attn_execute. A test holds this against the sources.
-THREADED = (
-    "attention_patterns attention_shapes edges edges_environment edges_shapes edges_splits first_call options "
-    "options_random reuse"
-).split()
 
 
 def archer() -> Path:
