@@ -25,8 +25,43 @@ void test_add(test_list *list, const char *name, CMUnitTestFunction function) {
     append(list, name, function, NULL);
 }
 
+/* Whether one of the words of `list`, which commas part, is `name`. */
+static bool listed(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *word = list; *word; word += *word == ',') {
+        const size_t end = strcspn(word, ",");
+        if (end == length && memcmp(word, name, length) == 0)
+            return true;
+        word += end;
+    }
+    return false;
+}
+
+/* Ends the program if a word is no level of this build: a misspelt filter must not pass for a run. */
+static void check_filter(const char *list) {
+    size_t words = 1, known = 0;
+    for (const char *c = list; *c; c++)
+        words += *c == ',';
+    for (size_t i = 0; i < COUNT_OF(levels); i++)
+        known += listed(list, levels[i]->name);
+    if (known != words) {
+        printf("Bail out! ATTNSCOPE_TEST_LEVELS is '%s', must name levels of this build, each once\n", list);
+        exit(2);
+    }
+}
+
+bool test_level_wanted(const char *name) {
+    const char *list = getenv("ATTNSCOPE_TEST_LEVELS");
+    if (list == NULL || *list == '\0')
+        return true;
+    check_filter(list);
+    return listed(list, name);
+}
+
 void test_add_levels(test_list *list, const char *name, CMUnitTestFunction function) {
     for (size_t i = 0; i < COUNT_OF(levels); i++) {
+        if (!test_level_wanted(levels[i]->name))
+            continue;
         char *full = NULL;
         if (asprintf(&full, "%s [%s]", name, levels[i]->name) < 0)
             abort();

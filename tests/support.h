@@ -52,6 +52,9 @@ typedef struct test_list {
 void test_add(test_list *list, const char *name, CMUnitTestFunction function);
 /* Adds "name [level]" for each level; the test finds its kernels with test_kernels(state). */
 void test_add_levels(test_list *list, const char *name, CMUnitTestFunction function);
+/* Whether a level is among those that ATTNSCOPE_TEST_LEVELS names (with commas between); all are if unset.
+ * Tests of the others are left out, for machines on which they run elsewhere. */
+bool test_level_wanted(const char *name);
 /* The kernels of the running test's level; skips the test where this machine cannot run them. */
 const attn_kernels *test_kernels(void **state);
 /* Family of sizes around a vector of `lanes` and a tile (0: none), ascending, none twice:

@@ -129,6 +129,38 @@ static void test_environment(void **state) {
     free(kept);
 }
 
+/* Guards the default level, and that all above it are refused and all below it run. On a CPU whose level is
+ * known, an emulated one, ATTNSCOPE_TEST_EXPECT_ISA names it: a wrong one would pass unseen otherwise, with
+ * every test of the right one skipped. */
+static void test_default_level(void **state) {
+    cpu_info cpu;
+    cpu_read(&cpu);
+    const char *expected = getenv("ATTNSCOPE_TEST_EXPECT_ISA");
+    if (expected == NULL || *expected == '\0')
+        expected = attn_isa_name(attn_isa_best(cpu.features));
+    assert_int_not_equal(attn_isa_check(expected, NULL), ATTN_INVALID); /* a misspelt name */
+    const char *saved = getenv("ATTNSCOPE_ISA");
+    char *kept = saved ? strdup(saved) : NULL;
+    unsetenv("ATTNSCOPE_ISA");
+    attn_error error = {{0}};
+    const char *chosen = attn_isa_auto(&error);
+    const attn_kernels *kernels = NULL;
+    const attn_status status = attn_dispatch(NULL, &kernels, &error);
+    if (kept)
+        setenv("ATTNSCOPE_ISA", kept, 1);
+    free(kept);
+    if (status != ATTN_OK || strcmp(chosen, expected) != 0 || strcmp(kernels->name, expected) != 0)
+        test_fail("the default level is %s, not %s %s", chosen ? chosen : "none", expected, error.text);
+    bool better = false;
+    for (int i = 0; i < attn_isa_count(); i++) {
+        const char *name = attn_isa_name(i);
+        error.text[0] = '\0';
+        assert_int_equal(attn_dispatch(name, &kernels, &error), better ? ATTN_UNSUPPORTED : ATTN_OK);
+        assert_int_equal(error.text[0] != '\0', better);
+        better |= strcmp(name, expected) == 0;
+    }
+}
+
 /* Guards the choice among levels as a function of features alone: more features never choose a worse
  * level, and what is chosen is allowed. Every subset of features. */
 static void test_selection_is_monotonic(void **state) {
@@ -154,7 +186,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),        cmocka_unit_test(test_names),
         cmocka_unit_test(test_environment),   cmocka_unit_test(test_selection_is_monotonic),
-        cmocka_unit_test(test_fail_function),
+        cmocka_unit_test(test_default_level), cmocka_unit_test(test_fail_function),
     };
     return test_run("dispatch", tests, COUNT_OF(tests));
 }
