@@ -25,29 +25,24 @@ fi
 log=$root/build-logs/sysroot.log
 work=$(mktemp -d "$root/build-sysroot-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$root/build-logs" "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/tree"
-: >"$work/apt/status"
-
-# A private apt: its own lists, cache and an empty list of installed packages, for another architecture.
-apt=(apt-get -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$work/apt"
-    -o Dir::State::lists="$work/apt/lists" -o Dir::State::status="$work/apt/status"
-    -o Dir::Cache="$work/apt/cache" -o APT::Sandbox::User="$(id -un)" -o Debug::NoLocking=1
-    -o Acquire::Languages=none -o APT::Install-Recommends=0
-    -o APT::Update::Post-Invoke=true -o APT::Update::Post-Invoke-Success=true)
+mkdir -p "$root/build-logs" "$work/tree"
+# shellcheck source=scripts/cross/apt.sh
+. "$root/scripts/cross/apt.sh"
+private_apt "$work/apt" arm64
 if [ "${ID:-}" = ubuntu ]; then
     # Ubuntu keeps every architecture but amd64 and i386 in another archive.
     for suite in "$VERSION_CODENAME" "$VERSION_CODENAME-updates" "$VERSION_CODENAME-security"; do
         echo "deb [signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg]" \
             "http://ports.ubuntu.com/ubuntu-ports $suite main universe"
     done >"$work/apt/sources.list"
-    apt+=(-o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null)
+    apt_options+=(-o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null)
 fi
 
 make_tree() {
     local package
-    "${apt[@]}" update || true # a source that fails is judged by what is missing below
+    apt-get "${apt_options[@]}" update || true # a source that fails is judged by what is missing below
     # shellcheck disable=SC2086 # a list of words
-    "${apt[@]}" --download-only -y install $packages || return 1
+    apt-get "${apt_options[@]}" --download-only -y install $packages || return 1
     for package in "$work"/apt/cache/archives/*.deb; do
         case ${package##*/} in
             # What the libraries depend on to be installed, but not to be linked or run.

@@ -135,11 +135,11 @@ def read_meson_log(path: Path, prefix: str = "") -> list[Case]:
             own.append(Case(name, PASSED))
         else:
             own.append(Case(name, FAILED, f"{result.lower()}, exit status {code}{why}"))
-        cases += _merged(name, own)
+        cases += merged(name, own)
     return cases
 
 
-def _merged(program: str, cases: list[Case]) -> list[Case]:
+def merged(program: str, cases: list[Case]) -> list[Case]:
     """The cases with what failed of the program itself as one: it died once, whatever that led to."""
     faults = [case.reason for case in cases if case.name == program and case.status == FAILED]
     rest = [case for case in cases if case.name != program or case.status != FAILED]

@@ -1,0 +1,280 @@
+"""Runs test programs on a CPU that this machine is not: Linux in Bochs, on a processor with AVX-512.
+
+An image is a Debian kernel and a file system in memory: busybox, the programs and their libraries. Its first
+process runs one program after another and writes what they print to the serial port, between lines of its
+own, which Bochs keeps in a file. What that file lacks has failed, whatever the reason.
+
+    PYTHONPATH=scripts .venv/bin/python -m testrunner.guest build-dev/tests/test_dispatch [VARIABLE=VALUE]...
+"""
+
+import fcntl
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .commands import CommandError
+from .results import FAILED, Case, merged, parse_tap
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNEL = ROOT / "build-kernel-amd64" / "vmlinuz"
+BUSYBOX = Path("/bin/busybox")
+BOOT_FILES = (
+    Path("/usr/lib/ISOLINUX/isolinux.bin"),
+    Path("/usr/lib/syslinux/modules/bios/ldlinux.c32"),
+)
+ROMS = (Path("/usr/share/bochs/BIOS-bochs-latest"), Path("/usr/share/bochs/VGABIOS-lgpl-latest"))
+MODEL = "corei7_skylake_x"  # the oldest one with AVX-512: F, CD, BW, DQ, VL and nothing newer
+MEMORY_MB = 512
+
+# Bochs 2.7 reports an XSAVE area that Linux finds wrong, and Linux then turns AVX off: hence noxsaves and
+# clearcpuid. no5lvl, and fsrm: the newer models do not boot with them. The rest only makes booting shorter.
+KERNEL_ARGUMENTS = (
+    "console=ttyS0,115200 quiet loglevel=1 noxsaves clearcpuid=fsrm,pku,xsavec no5lvl nokaslr mitigations=off"
+    " tsc=reliable lpj=1000000 cryptomgr.notests"
+    " initcall_blacklist=load_system_certificate_list,crypto_algapi_init,cubictcp_register"
+)
+# What the guest writes. A program's output cannot look like it by chance.
+MARK = "@guest"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What one boot runs: the programs, their environment, and the most seconds (of the guest) for each."""
+
+    programs: list[Path]
+    env: dict
+    seconds: int = 300
+    model: str = MODEL
+
+
+def impossible() -> str:
+    """Why no guest can be started here; empty if it can."""
+    missing = [name for name in ("bochs", "xorriso", "cpio", "ldd") if not shutil.which(name)]
+    missing += [str(path) for path in (*BOOT_FILES, *ROMS, BUSYBOX, KERNEL) if not path.exists()]
+    return f"needs what scripts/setup.sh avx512 installs on Debian: no {', '.join(missing)}" if missing else ""
+
+
+# ---- the image ---------------------------------------------------------------------------------------------
+
+
+def libraries(program: Path) -> list[Path]:
+    """The shared libraries of a program with its loader; none for a static one."""
+    done = subprocess.run(["ldd", program], capture_output=True, text=True)
+    if "not found" in done.stdout:
+        raise CommandError(f"{program.name}: a library is missing: {done.stdout.strip()}")
+    return [Path(found) for found in re.findall(r"(?:=> |^\s*)(/\S+)", done.stdout, re.MULTILINE)]
+
+
+def first_process(guest: Guest) -> str:
+    """The script that the kernel starts. It ends the machine when it is through."""
+    exports = "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in guest.env.items())
+    runs = "".join(f"run {shlex.quote(path.name)}\n" for path in guest.programs)
+    return f"""#!/bin/busybox sh
+B=/bin/busybox
+$B mount -t proc proc /proc; $B mount -t sysfs sys /sys; $B mount -t devtmpfs dev /dev
+$B stty -F /dev/ttyS0 -opost
+exec >/dev/ttyS0 2>&1 </dev/null
+echo 1 >/proc/sys/vm/overcommit_memory
+export HOME=/tmp
+{exports}cd /tests
+echo '{MARK} begins'
+run() {{
+    echo "{MARK} starts $1"
+    $B timeout -s KILL {guest.seconds} ./$1
+    status=$?
+    $B kill -9 -1 # what it left running: everything but this process
+    echo; echo "{MARK} ended $1 $status $($B cut -d ' ' -f 1 /proc/uptime)"
+}}
+{runs}echo '{MARK} ends'
+$B sleep 1
+$B poweroff -f
+"""
+
+
+def make_image(place: Path, guest: Guest) -> Path:
+    """The image of a guest, in `place`, which is an empty directory."""
+    if not guest.programs:
+        raise CommandError("guest: no program to run")
+    root, iso = place / "root", place / "iso"
+    for name in ("bin", "proc", "sys", "dev", "tmp", "tests"):
+        (root / name).mkdir(parents=True)
+    iso.mkdir()
+    shutil.copy(BUSYBOX, root / "bin" / "busybox")
+    for program in guest.programs:
+        if not program.is_file():
+            raise CommandError(f"guest: no program {program}")
+        shutil.copy(program, root / "tests" / program.name)
+        for library in libraries(program):
+            copy = root / library.relative_to("/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, copy)
+    (root / "init").write_text(first_process(guest))
+    (root / "init").chmod(0o755)
+    for path in (*BOOT_FILES, KERNEL):
+        shutil.copy(path, iso)
+    (iso / "isolinux.cfg").write_text(
+        f"PROMPT 0\nTIMEOUT 1\nDEFAULT it\nLABEL it\n KERNEL /vmlinuz\n APPEND initrd=/initrd {KERNEL_ARGUMENTS}\n"
+    )
+    image = place / "guest.iso"
+    pack = "cd ../root && find . | cpio -o -H newc --quiet >../iso/initrd"
+    make = ["xorriso", "-as", "mkisofs", "-quiet", "-o", image, "-b", "isolinux.bin", "-c", "boot.cat"]
+    make += ["-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", iso]
+    for command in (["sh", "-c", pack], make):
+        done = subprocess.run(command, cwd=iso, capture_output=True, text=True)
+        if done.returncode:
+            raise CommandError(f"guest: {command[0]}: {done.stderr.strip()[-300:]}")
+    return image
+
+
+# ---- the emulator ------------------------------------------------------------------------------------------
+
+
+def bochs_command(place: Path, image: Path, model: str) -> list[str]:
+    """The emulator's command. Debian builds it with a debugger, which has to be told to go on."""
+    (place / "commands").write_text("c\n")
+    (place / "bochsrc").write_text(f"""config_interface: textconfig
+display_library: term
+romimage: file={ROMS[0]}
+vgaromimage: file={ROMS[1]}
+cpu: model={model}, count=1, ips=50000000, reset_on_triple_fault=0
+memory: guest={MEMORY_MB}, host={MEMORY_MB}
+ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
+ata0-master: type=cdrom, path="{image}", status=inserted
+boot: cdrom
+clock: sync=none, time0=utc
+com1: enabled=1, mode=file, dev={place / "serial"}
+log: {place / "log"}
+panic: action=fatal
+error: action=ignore
+info: action=ignore
+debug: action=ignore
+""")
+    return ["bochs", "-q", "-f", str(place / "bochsrc"), "-rc", str(place / "commands")]
+
+
+def drain(terminal: int) -> None:
+    """Reads what is drawn on the terminal, for nobody."""
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:  # its other side is closed
+        pass
+
+
+def emulate(command: list, serial: Path, deadline: float, grace: float = 10.0) -> str:
+    """Runs the emulator until the guest has ended, died or run out of time. Returns what went wrong, or ''."""
+    ours, theirs = pty.openpty()  # it draws the guest's screen and wants a terminal to do it on
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 132, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name != "MALLOC_PERTURB_"}  # it dies of that
+    env["TERM"] = "xterm"
+    serial.touch()
+    try:
+        process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True
+        )
+    except OSError as error:
+        os.close(ours)
+        return f"cannot start {command[0]}: {error.strerror}"
+    finally:
+        os.close(theirs)
+    threading.Thread(target=drain, args=(ours,), daemon=True).start()
+    ended_at = None
+    try:
+        while True:
+            try:
+                status = process.wait(0.5)
+                return "" if ended_at or has_ended(serial) else f"the emulator ended with status {status}"
+            except subprocess.TimeoutExpired:
+                pass
+            now = time.monotonic()
+            if ended_at is None and has_ended(serial):
+                ended_at = now
+            if ended_at is not None and now > ended_at + grace:
+                return ""  # the guest said all it had to
+            if b"Kernel panic" in serial.read_bytes():
+                return "its kernel panicked"
+            if now > deadline:
+                return "its time is up"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def has_ended(serial: Path) -> bool:
+    return f"\n{MARK} ends".encode() in serial.read_bytes()
+
+
+# ---- what came back ----------------------------------------------------------------------------------------
+
+
+def program_cases(name: str, output: str, status: int, seconds: int) -> list[Case]:
+    """Cases of a program that ended: its TAP lines, and its exit status where they do not explain it."""
+    cases = parse_tap(name, output)
+    if status == 137:
+        cases.append(Case(name, FAILED, f"killed, after {seconds} s of the guest or for lack of memory"))
+    elif status and not any(case.status == FAILED and case.name != name for case in cases):
+        cases.append(Case(name, FAILED, f"exit status {status}"))
+    return merged(name, cases)
+
+
+def read_serial(text: str, names: list[str], seconds: int, fault: str) -> list[Case]:
+    """Cases of a guest that was to run the programs `names`; `fault` is what emulate() says of it.
+
+    Whatever is missing in the text is a failed case: the first program that did not end carries the reason.
+    """
+    text = text.replace("\r", "")
+    blocks = re.findall(
+        rf"^{MARK} starts (\S+)\n(.*?)(?:^{MARK} ended (\S+) (\d+)\b|\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "nothing")
+    reason = f"{fault or 'the guest ended early'}; its last line: {last[:200]}"
+    found = {name: (output, ended, status) for name, output, ended, status in blocks}
+    cases: list[Case] = []
+    for program in names:
+        name = program.removeprefix("test_")
+        output, ended, status = found.get(program, ("", "", ""))
+        if ended == program:
+            cases += program_cases(name, output, int(status), seconds)
+        elif program in found:
+            cases += merged(name, [*parse_tap(name, output), Case(name, FAILED, f"did not end: {reason}")])
+        else:
+            cases.append(Case(name, FAILED, f"was not started: {reason}"))
+    if not re.search(rf"^{MARK} ends$", text, re.MULTILINE):
+        cases.append(Case("guest", FAILED, reason))
+    return cases
+
+
+def run(guest: Guest, log: Path, deadline: float) -> list[Case]:
+    """Boots a guest; what it wrote is kept in `log`."""
+    with tempfile.TemporaryDirectory(prefix="build-guest-", dir=ROOT) as directory:
+        place = Path(directory)
+        image = make_image(place, guest)
+        fault = emulate(bochs_command(place, image, guest.model), place / "serial", deadline)
+        text = (place / "serial").read_text(errors="replace")
+        if fault and (place / "log").exists():
+            text += "\nthe emulator's log: " + (place / "log").read_text(errors="replace")[-2000:]
+    log.write_text(text)
+    return read_serial(text, [path.name for path in guest.programs], guest.seconds, fault)
+
+
+if __name__ == "__main__":
+    words = [word for word in sys.argv[1:] if "=" in word]
+    programs = [Path(word) for word in sys.argv[1:] if "=" not in word]
+    output = ROOT / "build-logs" / "guest.log"
+    output.parent.mkdir(exist_ok=True)
+    found = run(Guest(programs, dict(word.split("=", 1) for word in words)), output, time.monotonic() + 3600)
+    print(output.read_text(errors="replace"))
+    sys.exit(any(case.status == FAILED for case in found))
