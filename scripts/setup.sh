@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what attnscope's own commands need, and nothing that is already there.
 #
-#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz valgrind lint arm mca python python-dev
+#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz valgrind lint arm mca oldcpu avx512 python python-dev
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -10,8 +10,8 @@
 # Python. apt on Debian 12 is what this is run on regularly; dnf, pacman and brew are written from
 # their package lists and have not been tried.
 #
-# hwloc and llvm-mca are optional: they are installed where they can be, and where they cannot, a line says
-# so and the set-up goes on.
+# hwloc, llvm-mca and the emulators of oldcpu and avx512 are optional: they are installed where they can be,
+# and where they cannot, a line says so and the set-up goes on.
 #
 # Exit: 0 everything needed is there; 2 something is missing and could not be installed (one message names
 # the command to run). Environment: ATTNSCOPE_NO_INSTALL=1 never installs system packages, only says
@@ -50,6 +50,17 @@ readonly table='
         arm     cmd:aarch64-linux-gnu-g++  g++-aarch64-linux-gnu    -                       -                      -
         arm     cmd:qemu-aarch64           qemu-user                -                       -                      -
         mca     cmd?:llvm-mca-19           llvm-19                  -                       -                      -
+        oldcpu  cmd?:qemu-x86_64           qemu-user                qemu-user               qemu-user              -
+        avx512  cmd?:bochs                 bochs                    -                       -                      -
+        avx512  deb?:bochs-term            bochs-term               -                       -                      -
+        avx512  deb?:bochsbios             bochsbios                -                       -                      -
+        avx512  deb?:vgabios               vgabios                  -                       -                      -
+        avx512  deb?:busybox-static        busybox-static           -                       -                      -
+        avx512  deb?:isolinux              isolinux                 -                       -                      -
+        avx512  deb?:syslinux-common       syslinux-common          -                       -                      -
+        avx512  cmd?:xorriso               xorriso                  -                       -                      -
+        avx512  cmd?:cpio                  cpio                     -                       -                      -
+        avx512  deb?:debian-archive-keyring debian-archive-keyring  -                       -                      -
         python  python:3.11                python3-venv             python3                 python                 python@3.12
 '
 
@@ -106,6 +117,10 @@ have() {
     esac
 }
 
+has_avx512() {
+    [ "$(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null | grep -oE '\bavx512(f|bw|dq|vl)\b' | sort -u | wc -l)" = 4 ]
+}
+
 find_manager() {
     local name
     for name in apt-get dnf pacman brew; do
@@ -124,7 +139,7 @@ missing_packages() {
     while read -r group look apt dnf pacman brew; do
         case $wanted in *" ${group:-none} "*) ;; *) continue ;; esac
         case $look in *\?:*) [ "$kind" = optional ] ;; *) [ "$kind" = needed ] ;; esac || continue
-        [ "$group" != arm ] || [ "$(uname -m)" = x86_64 ] || continue
+        case $group in arm | oldcpu | avx512) [ "$(uname -m)" = x86_64 ] || continue ;; esac
         have "$look" && continue
         case $manager in
             apt) package=$apt ;;
@@ -230,16 +245,18 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | valgrind | lint | arm | mca | python) wanted+=" $group" ;;
+            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | python) wanted+=" $group" ;;
             python-dev)
                 wanted+=" python"
                 requirements+=("$root/scripts/requirements-dev.txt")
                 ;;
+            # Where the CPU has AVX-512 nothing is emulated, unless everything is to run.
+            avx512) if [ -n "${ATTNSCOPE_TEST_FULL:-}" ] || ! has_avx512; then wanted+=" avx512"; fi ;;
             -h | --help)
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
                 exit 0
                 ;;
-            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, python, python-dev)" ;;
+            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, oldcpu, avx512, python, python-dev)" ;;
         esac
     done
     mkdir -p "$log_dir"
@@ -253,16 +270,20 @@ main() {
             [ -z "$missing" ] ||
                 die "still missing after installing: ${missing//$'\n'/ } (see ${log_dir#"$root"/}/packages.log)"
         fi
-        # Apart from the others: one package that is not to be had stops all that are installed with it.
-        missing=$optional optional=""
-        if [ -n "$missing" ]; then
-            (install_packages $missing) || say "setup.sh: going on without ${missing//$'\n'/ }, which is optional"
-        fi
+        # Apart from the others, group by group: one package that is not to be had stops all that are
+        # installed with it.
+        for group in $wanted; do
+            missing=$(missing_packages optional "$group") optional=""
+            if [ -n "$missing" ]; then
+                (install_packages $missing) || say "setup.sh: going on without ${missing//$'\n'/ }, which is optional"
+            fi
+        done
     }
     case "$wanted " in *" python "*) make_venv "${requirements[@]}" ;; esac
     # Elsewhere there is nothing to make it from, and on AArch64 no need for it: the suite says so.
     if [ "$manager" = apt ] && [ "$(uname -m)" = x86_64 ]; then
         case "$wanted " in *" arm "*) "$root/scripts/cross/sysroot.sh" ;; esac
+        case "$wanted " in *" avx512 "*) "$root/scripts/cross/kernel.sh" || say "setup.sh: going on without it" ;; esac
     fi
 }
 

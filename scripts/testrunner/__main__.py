@@ -12,7 +12,7 @@ from .suites import ROOT, Suite, load_suites
 
 def run_suite(suite: Suite, log: Path) -> SuiteResult:
     """Runs one suite. Nothing that happens in it ends the others, except an interrupt."""
-    result = SuiteResult(suite.name, log.relative_to(ROOT))
+    result = SuiteResult(suite.name, log.relative_to(ROOT), emulator=suite.emulator)
     start = time.monotonic()
     reason = suite.impossible()
     if reason:

@@ -63,7 +63,22 @@ def impossible() -> str:
     """Why no guest can be started here; empty if it can."""
     missing = [name for name in ("bochs", "xorriso", "cpio", "ldd") if not shutil.which(name)]
     missing += [str(path) for path in (*BOOT_FILES, *ROMS, BUSYBOX, KERNEL) if not path.exists()]
-    return f"needs what scripts/setup.sh avx512 installs on Debian: no {', '.join(missing)}" if missing else ""
+    return (
+        f"needs what scripts/setup.sh avx512 installs on Debian: no {', '.join(missing)}" if missing else ""
+    )
+
+
+class Stop:
+    """When guests have to be ended: at a deadline (of time.monotonic), or at once."""
+
+    def __init__(self, deadline: float):
+        self.deadline = deadline
+
+    def now(self) -> None:
+        self.deadline = 0.0
+
+    def reached(self) -> bool:
+        return time.monotonic() > self.deadline
 
 
 # ---- the image ---------------------------------------------------------------------------------------------
@@ -173,7 +188,7 @@ def drain(terminal: int) -> None:
         pass
 
 
-def emulate(command: list, serial: Path, deadline: float, grace: float = 10.0) -> str:
+def emulate(command: list, serial: Path, stop: Stop, grace: float = 10.0) -> str:
     """Runs the emulator until the guest has ended, died or run out of time. Returns what went wrong, or ''."""
     ours, theirs = pty.openpty()  # it draws the guest's screen and wants a terminal to do it on
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 132, 0, 0))
@@ -205,7 +220,7 @@ def emulate(command: list, serial: Path, deadline: float, grace: float = 10.0) -
                 return ""  # the guest said all it had to
             if b"Kernel panic" in serial.read_bytes():
                 return "its kernel panicked"
-            if now > deadline:
+            if stop.reached():
                 return "its time is up"
     finally:
         if process.poll() is None:
@@ -257,12 +272,12 @@ def read_serial(text: str, names: list[str], seconds: int, fault: str) -> list[C
     return cases
 
 
-def run(guest: Guest, log: Path, deadline: float) -> list[Case]:
+def run(guest: Guest, log: Path, stop: Stop) -> list[Case]:
     """Boots a guest; what it wrote is kept in `log`."""
     with tempfile.TemporaryDirectory(prefix="build-guest-", dir=ROOT) as directory:
         place = Path(directory)
         image = make_image(place, guest)
-        fault = emulate(bochs_command(place, image, guest.model), place / "serial", deadline)
+        fault = emulate(bochs_command(place, image, guest.model), place / "serial", stop)
         text = (place / "serial").read_text(errors="replace")
         if fault and (place / "log").exists():
             text += "\nthe emulator's log: " + (place / "log").read_text(errors="replace")[-2000:]
@@ -275,6 +290,8 @@ if __name__ == "__main__":
     programs = [Path(word) for word in sys.argv[1:] if "=" not in word]
     output = ROOT / "build-logs" / "guest.log"
     output.parent.mkdir(exist_ok=True)
-    found = run(Guest(programs, dict(word.split("=", 1) for word in words)), output, time.monotonic() + 3600)
+    found = run(
+        Guest(programs, dict(word.split("=", 1) for word in words)), output, Stop(time.monotonic() + 3600)
+    )
     print(output.read_text(errors="replace"))
     sys.exit(any(case.status == FAILED for case in found))

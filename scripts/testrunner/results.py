@@ -30,6 +30,7 @@ class SuiteResult:
     log: Path | None = None
     seconds: float = 0.0
     cases: list[Case] = field(default_factory=list)
+    emulator: str = ""  # what its programs ran under, if not on this machine's own processor
     possible: bool = True  # False: this machine cannot run the suite, and its one case says why
 
     def count(self, status: str) -> int:
@@ -169,8 +170,32 @@ def _first_line(text: str) -> str:
     return text.strip().splitlines()[0] if text.strip() else ""
 
 
+_LEVEL = re.compile(r" \[(\w+)\]$")
+
+
+def level_lines(results: list[SuiteResult]) -> list[str]:
+    """How many tests of each ISA level were run by each suite, and where: natively, or under which emulator.
+
+    A C test that is entered once per level has the level at the end of its name. Only what ran counts.
+    """
+    ran: dict[str, dict[int, int]] = {}
+    for at, result in enumerate(results):
+        for case in result.cases:
+            if (level := _LEVEL.search(case.name)) and case.status != SKIPPED:
+                counts = ran.setdefault(level[1], {})
+                counts[at] = counts.get(at, 0) + 1
+    lines = []
+    for level, counts in ran.items():
+        places = []
+        for where in sorted({results[at].emulator for at in counts}):
+            shown = [f"{results[at].name} {n}" for at, n in counts.items() if results[at].emulator == where]
+            places.append(f"{f'emulated by {where}' if where else 'native'}: {', '.join(shown)}")
+        lines.append(f"  {level:<7} {'; '.join(places)}")
+    return ["tests of each level that ran:", *lines] if lines else []
+
+
 def closing_lines(results: list[SuiteResult]) -> list[str]:
-    """The end of a run: skipped tests by reason, failed ones with their logs, and the line of counts."""
+    """The end of a run: skipped tests by reason, failed ones with their logs, levels, the line of counts."""
     lines: list[str] = []
     reasons: dict[tuple[str, str], list[str]] = {}
     for result in results:
@@ -192,6 +217,7 @@ def closing_lines(results: list[SuiteResult]) -> list[str]:
                     )
             if result.log:
                 lines.append(f"    log: {result.log}")
+    lines += level_lines(results)
     total = {s: sum(result.count(s) for result in results) for s in (PASSED, FAILED, SKIPPED)}
     lines.append(f"{total[PASSED]} passed, {total[FAILED]} failed, {total[SKIPPED]} skipped")
     return lines

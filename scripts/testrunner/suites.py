@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checked, fuzz, lint, mca
+from . import checked, emulated, fuzz, lint, mca
 from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
 from .commands import CommandError, Commands
 from .results import FAILED, Case, read_junit
@@ -90,6 +90,7 @@ class Suite:
     description: str
     run: Callable[[Commands], list[Case]]
     impossible: Callable[[], str] = lambda: ""
+    emulator: str = ""  # what its programs run under, if not on this machine's own processor
 
 
 RUNNERS = {
@@ -101,7 +102,9 @@ RUNNERS = {
     "msan": (checked.run_msan, lambda: checked.lacks_sanitizer("memory")),
     "valgrind": (checked.run_valgrind, checked.valgrind_impossible),
     "python": (run_python,),
-    "arm": (run_arm, arm_impossible),
+    "arm": (run_arm, arm_impossible, "qemu"),
+    "avx512": (emulated.run_avx512, emulated.avx512_impossible, "Bochs"),
+    "oldcpu": (emulated.run_oldcpu, emulated.oldcpu_impossible, "qemu"),
     "install": (run_install,),
     "fuzz": (run_fuzz, fuzz.impossible),
     "mca": (mca.run_mca, mca.impossible),

@@ -166,3 +166,27 @@ def test_closing_lines(tmp_path):
         f"    log: {tmp_path}/asan.log",
         "1 passed, 1 failed, 2 skipped",
     ]
+
+
+# Guards the count of tests by level: what ran, by suite, native apart from emulated. Skips and the
+# parameters of Python tests, which end alike, are not in it.
+def test_level_lines():
+    def ran(*names):
+        return [Case(f"k: {name}", PASSED) for name in names]
+
+    results = [
+        SuiteResult(
+            "gcc", cases=[*ran("a [avx2]", "b [avx2]", "c"), Case("k: a [avx512]", SKIPPED, "lacks it")]
+        ),
+        SuiteResult(
+            "clang", cases=[Case("k: a [avx2]", FAILED, "x"), Case("dispatch: test_flags[avx512]", PASSED)]
+        ),
+        SuiteResult("avx512", emulator="Bochs", cases=ran("a [avx512]")),
+        SuiteResult("oldcpu", emulator="qemu", cases=ran("a [avx2]")),
+    ]
+    lines = closing_lines(results)
+    at = lines.index("tests of each level that ran:")
+    assert lines[at + 1 : -1] == [
+        "  avx2    native: gcc 2, clang 1; emulated by qemu: oldcpu 1",
+        "  avx512  emulated by Bochs: avx512 1",
+    ]
