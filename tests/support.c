@@ -110,6 +110,14 @@ bool test_quick(void) {
     return is_set("ATTNSCOPE_TEST_QUICK");
 }
 
+bool test_keep(size_t number, size_t step) {
+    if (!test_quick())
+        return true;
+    const char *text = getenv("ATTNSCOPE_TEST_THIN");
+    const long thin = text ? strtol(text, NULL, 10) : 1;
+    return number % (step * (size_t)(thin > 1 ? thin : 1)) == 0;
+}
+
 bool test_full(void) {
     return is_set("ATTNSCOPE_TEST_FULL") && !test_quick();
 }

@@ -33,6 +33,9 @@ void test_fail_at(const char *file, int line, const char *format, ...)
 
 /* True under emulation (ATTNSCOPE_TEST_QUICK=1): fewer sizes, the same kinds. */
 bool test_quick(void);
+/* Whether case `number` of a loop runs: each, or one of `step` when test_quick(), and of those one of
+ * ATTNSCOPE_TEST_THIN (1) where even that takes minutes, as it does where a whole machine is emulated. */
+bool test_keep(size_t number, size_t step);
 /* True in the long form of a run (ATTNSCOPE_TEST_FULL=1, scripts/test.sh --full): more cases of the same
  * kinds, and what takes minutes. Never together with test_quick(). */
 bool test_full(void);

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from .builds import FULL
+from .builds import FULL, SEED
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines
 from .suites import ROOT, Suite, load_suites
@@ -55,7 +55,10 @@ def main(names: list[str]) -> int:
             flush=True,
         )
     minutes = (time.monotonic() - begin) / 60
-    print(f"{'all':<8} {minutes:.1f} min{', long forms' if FULL else ''}\n", flush=True)
+    print(
+        f"{'all':<8} {minutes:.1f} min{', long forms' if FULL else ''}, ATTNSCOPE_TEST_SEED={SEED}\n",
+        flush=True,
+    )
     print("\n".join(closing_lines(results)), flush=True)
     return 1 if any(result.count(FAILED) for result in results) else 0
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ MESON = os.environ.get("MESON", "meson")
 SYSROOT = ROOT / "build-sysroot-arm64"
 # Set by test.sh --full. The tests read the same variable (test_full() in tests/support.h).
 FULL = os.environ.get("ATTNSCOPE_TEST_FULL", "0") not in ("", "0")
+# One seed for the C tests of all suites: the random cases of an emulated level are among the native ones.
+SEED = os.environ.get("ATTNSCOPE_TEST_SEED") or str(time.time_ns() % 10**9)
 # The long forms of the tests may take this many times as long as the usual ones.
 FULL_SLOWER = 6
 
@@ -61,6 +64,7 @@ class Build:
         arguments = ["-C", self.directory, "--no-rebuild", "--print-errorlogs", "--logbase", logbase]
         if wrapper:
             arguments.append(f"--wrapper={' '.join(wrapper)}")
+        env = {"ATTNSCOPE_TEST_SEED": SEED, **(env or {})}
         status = commands.run([MESON, "test", *arguments, "-t", slower * (FULL_SLOWER if FULL else 1), *names], env)
         if not log.exists():
             raise CommandError(f"meson test: exit status {status} and no log")

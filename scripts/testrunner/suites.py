@@ -100,7 +100,7 @@ RUNNERS = {
     "asan": (checked.run_asan,),
     "tsan": (checked.run_tsan, checked.tsan_impossible),
     "msan": (checked.run_msan, lambda: checked.lacks_sanitizer("memory")),
-    "valgrind": (checked.run_valgrind, checked.valgrind_impossible),
+    "valgrind": (checked.run_valgrind, checked.valgrind_impossible, "valgrind"),
     "python": (run_python,),
     "arm": (run_arm, arm_impossible, "qemu"),
     "avx512": (emulated.run_avx512, emulated.avx512_impossible, "Bochs"),
