@@ -59,7 +59,8 @@ class Build:
         `label` sets runs of one tree apart; `slower` multiplies the time limits; `wrapper` runs each program.
         """
         logbase = "testlog" + (f"-{label}" if label else "")
-        log = self.directory / "meson-logs" / f"{logbase}.json"
+        written = logbase + (f"-{Path(wrapper[0]).name}" if wrapper else "")  # Meson adds the wrapper's name
+        log = self.directory / "meson-logs" / f"{written}.json"
         log.unlink(missing_ok=True)
         arguments = ["-C", self.directory, "--no-rebuild", "--print-errorlogs", "--logbase", logbase]
         if wrapper:
