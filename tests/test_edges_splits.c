@@ -349,6 +349,28 @@ static void each_row_once(void **state) {
     each_sharing(state, alone);
 }
 
+/* Guards: more heads than a workspace has room for the partial results of, which then go through it in
+ * several waves: the same bits on 1 to 3 threads. */
+static void waves(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    case_spec s = edge_spec(COUNT_OF(edge_places) - 1);
+    s.batch = 6;
+    s.heads = 64;
+    s.kv_heads = 32;
+    s.queries = 1;
+    s.keys = 4200;
+    s.head_dim = s.value_dim = 4;
+    attention_case *c = case_new(&s);
+    edge_result one = edge_execute(c, kernels->name, ATTN_FLASH, 1);
+    for (int threads = 2; threads <= 3; threads++) {
+        edge_result more = edge_execute(c, kernels->name, ATTN_FLASH, threads);
+        edge_expect_same(c, &one, &more, "threads");
+        edge_free(&more);
+    }
+    edge_free(&one);
+    case_free(c);
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "where splits are", splits_are_where_they_are_thought);
@@ -359,5 +381,6 @@ int main(void) {
     test_add_levels(&list, "tasks", tasks);
     test_add_levels(&list, "wrong tasks", wrong_tasks);
     test_add_levels(&list, "each row once", each_row_once);
+    test_add_levels(&list, "waves", waves);
     return test_run_list("edges_splits", &list);
 }
