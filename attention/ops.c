@@ -21,7 +21,8 @@ static attn_status check_size(const char *name, int64_t size, attn_error *error)
     return ATTN_OK;
 }
 
-/* Rows of A that are packed at a time, and depth of a step: the packed block stays in the second cache. */
+/* Depth of a step: a query tile of A, packed to this depth, is 96 KiB and stays in the second cache while all
+ * of B goes by. */
 #define BLOCK_DEPTH 512
 
 static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n, int64_t k, const float *a,
@@ -80,12 +81,16 @@ attn_status attn_matmul_nn_f32(const char *isa, int64_t m, int64_t n, int64_t k,
     return matmul(isa, false, m, n, k, a, a_stride, b, b_stride, c, c_stride, error);
 }
 
+/* The level's table, for rows of n elements. */
+static attn_status row_op(const char *isa, int64_t n, const attn_kernels **kernels, attn_error *error) {
+    const attn_status status = attn_dispatch(isa, kernels, error);
+    return status == ATTN_OK ? check_size("n", n, error) : status;
+}
+
 /* The level's table, for n elements at x. */
 static attn_status vector_op(const char *isa, int64_t n, const void *x, const attn_kernels **kernels,
                              attn_error *error) {
-    attn_status status = attn_dispatch(isa, kernels, error);
-    if (status == ATTN_OK)
-        status = check_size("n", n, error);
+    attn_status status = row_op(isa, n, kernels, error);
     if (status == ATTN_OK && n > 0 && !x)
         status = attn_fail(error, ATTN_INVALID, "x is NULL");
     return status;
@@ -119,13 +124,13 @@ attn_status attn_mask_f32(const char *isa, int64_t n, const uint8_t *mask, float
 attn_status attn_softmax_f32(const char *isa, int64_t rows, int64_t n, float *x, int64_t stride,
                              attn_error *error) {
     const attn_kernels *kernels;
-    attn_status status = vector_op(isa, n, rows > 0 ? (const void *)x : &rows, &kernels, error);
+    attn_status status = row_op(isa, n, &kernels, error);
     if (status != ATTN_OK || (status = check_size("rows", rows, error)) != ATTN_OK ||
         (status = check_matrix("x", x, rows, n, stride, error)) != ATTN_OK)
         return status;
     for (int64_t r = 0; r < rows && n > 0; r++) {
         float row_max, row_sum;
-        kernels->softmax(x + r * stride, n, -__builtin_inff(), &row_max, &row_sum);
+        kernels->softmax(x + r * stride, n, -INFINITY, &row_max, &row_sum);
     }
     return ATTN_OK;
 }

@@ -2,7 +2,8 @@
  *
  * In a tile that is visited for some of its pairs, a masked pair has weight 0; 0 * NaN would carry the NaN
  * of a value that nobody attends into the output. So NaN and Inf are packed as zero, and where a tile had
- * any, they are added here to the rows that do attend them. It costs nothing when all values are finite. */
+ * any, they are added here to the rows that do attend them. Packing looks at every value to find out, and a
+ * tile with one such value is read once more. */
 #include "attention/internal.h"
 
 #include <math.h>
@@ -19,21 +20,37 @@ static float load(const void *row, attn_dtype dtype, int64_t c) {
     return ((const float *)row)[c];
 }
 
+/* Bit k: the value of key first + k has an element that is not finite. */
+static uint64_t not_finite_bits(const attn_problem *problem, const attn_tensors *tensors, int64_t batch,
+                                int64_t kv_head, int64_t first, int64_t count) {
+    uint64_t bits = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const void *value = attn_at(&tensors->v, problem->dtype, batch, kv_head, first + k);
+        for (int64_t c = 0; c < problem->value_dim && !(bits >> k & 1); c++)
+            bits |= (uint64_t)!isfinite(load(value, problem->dtype, c)) << k;
+    }
+    return bits;
+}
+
 void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
                         int64_t rows, int64_t first, int64_t last) {
     const attn_problem *problem = &view->plan->problem;
     const int64_t kv_head = view->head / (problem->heads / problem->kv_heads);
-    for (int64_t j = first; j < last; j++) {
-        const void *value = attn_at(&tensors->v, problem->dtype, batch, kv_head, j);
-        for (int64_t c = 0; c < problem->value_dim; c++) {
-            const float v = load(value, problem->dtype, c);
-            if (isfinite(v))
-                continue;
-            for (int64_t i = row; i < row + rows; i++) {
-                uint64_t attended;
-                attn_row_bits_all(view, i, j, 1, &attended);
-                if (attended)
-                    attn_out_row(tensors, batch, view->head, i)[c] += v;
+    for (int64_t j = first; j < last; j += 64) {
+        const int64_t count = attn_min(64, last - j);
+        const uint64_t marked = not_finite_bits(problem, tensors, batch, kv_head, j, count);
+        for (int64_t i = row; i < row + rows && marked; i++) {
+            uint64_t bits;
+            float *out = attn_out_row(tensors, batch, view->head, i);
+            attn_row_bits_all(view, i, j, count, &bits);
+            for (bits &= marked; bits; bits &= bits - 1) {
+                const void *value =
+                    attn_at(&tensors->v, problem->dtype, batch, kv_head, j + __builtin_ctzll(bits));
+                for (int64_t c = 0; c < problem->value_dim; c++) {
+                    const float v = load(value, problem->dtype, c);
+                    if (!isfinite(v))
+                        out[c] += v;
+                }
             }
         }
     }

@@ -214,8 +214,9 @@ typedef struct attn_options {
     attn_algorithm algorithm;
 } attn_options;
 
-/* What a plan will do. Counts are over all batches and heads. With q_offsets, segments, masks or
- * lengths, which come at execution, the plan counts as if each were absent. */
+/* What a plan will do. Counts are over all batches and heads. With lengths, q_offsets,
+ * segments, a mask or a bias, which come at execution, the plan counts as if each were absent; and every tile
+ * of a stride as visited where there are more than 2^26 keys. */
 typedef struct attn_info {
     const char *isa;          /* the level that runs, never "auto" */
     attn_algorithm algorithm; /* the algorithm that runs, never ATTN_AUTO */
@@ -249,8 +250,9 @@ typedef struct attn_tensor {
     int64_t batch_stride, head_stride, row_stride;
 } attn_tensor;
 
-/* What an execution really did, counted tile by tile as the kernels were called; lengths, segments, masks
- * and bias have their say. Without such data it equals the plan's counts. */
+/* What an execution really did, counted tile by tile as the kernels were called; lengths, offsets,
+ * segments, mask and bias have their say. Without these it equals the plan's counts, up to 2^26 keys with a
+ * stride. */
 typedef struct attn_counts {
     int64_t tiles_full, tiles_partial;
     int64_t pairs_useful;   /* attended */
