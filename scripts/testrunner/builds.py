@@ -90,7 +90,7 @@ SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dtests=enabled"
 # What starts threads, itself or through attn_execute. A test holds this against the sources.
 THREADED = (
     "attention_patterns attention_shapes edges edges_environment edges_shapes edges_splits first_call harness "
-    "options options_random reuse"
+    "kernels_exp options options_random reuse"
 ).split()
 TSAN = Build(
     ROOT / "build-test-tsan",
