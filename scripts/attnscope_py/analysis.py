@@ -7,138 +7,14 @@ within a run.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 from . import statistics as st
 from .results import STAGES, Row, Run, parse_id
+from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, window_extent
 
-ISA_ORDER = ("scalar", "avx2", "avx512", "neon")
-_ALGORITHM_ORDER = ("naive", "flash", "decode")
-_WINDOW = re.compile(r"window=(\w+)(?::(\w+))?")
 PEAK_LIMIT = 105.0  # percent; more is a fault of the measurement
-
-
-def isa_rank(isa: str) -> tuple[int, str]:
-    return (ISA_ORDER.index(isa) if isa in ISA_ORDER else len(ISA_ORDER), isa)
-
-
-def pattern_class(pattern: str) -> str:
-    """dense, causal, window (nothing but a window selects), or sparse."""
-    names = {re.split(r"[=:]", term)[0] for term in pattern.split(",")}
-    selections = names - {"dense", "causal", "causal-top-left", "prefix"}
-    if not selections:
-        return "causal" if names & {"causal", "causal-top-left"} else "dense"
-    return "window" if selections == {"window"} else "sparse"
-
-
-def window_extent(pattern: str) -> int:
-    """How many keys the window of a pattern spans; 0 when it has none or is open on a side."""
-    match = _WINDOW.search(pattern)
-    if not match or "inf" in match.groups():
-        return 0
-    left, right = match.groups()
-    try:
-        return int(left) + int(right) + 1 if right is not None else int(left)
-    except ValueError:
-        return 0
-
-
-@dataclass(frozen=True)
-class Group:
-    """A problem without what the charts vary."""
-
-    kind: str
-    dtype: str | None
-    batch: int | None
-    heads: int | None
-    kv_heads: int | None
-    head_dim: int | None
-    value_dim: int | None
-    threads: int | None
-    queries: int | None  # None where there are as many queries as keys
-
-    @property
-    def label(self) -> str:
-        parts = ["kernels"] if self.kind == "kernel" else []
-        parts.append(self.dtype or "unknown type")
-        if self.batch not in (None, 1):
-            parts.append(f"batch {self.batch}")
-        if self.heads is not None:
-            parts.append(f"{self.heads} head{'s' if self.heads != 1 else ''}")
-        if self.kv_heads not in (None, self.heads):
-            parts.append(f"{self.kv_heads} key/value head{'s' if self.kv_heads != 1 else ''}")
-        if self.head_dim is not None:
-            parts.append(f"head dimension {self.head_dim}")
-        if self.value_dim not in (None, self.head_dim):
-            parts.append(f"value dimension {self.value_dim}")
-        if self.queries is not None:
-            parts.append(f"{self.queries} quer{'ies' if self.queries != 1 else 'y'}")
-        if self.threads is not None:
-            parts.append(f"{self.threads} thread{'s' if self.threads != 1 else ''}")
-        return ", ".join(parts)
-
-    @property
-    def length_name(self) -> str:
-        return "sequence length n" if self.queries is None else "keys n"
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What is run: a pattern by an algorithm, with the suffixes of the id that are not default."""
-
-    pattern: str
-    algorithm: str
-    extras: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        return ", ".join((f"{self.pattern} · {self.algorithm}", *self.extras))
-
-    @property
-    def rank(self) -> tuple:
-        kind = ("dense", "causal", "window", "sparse").index(pattern_class(self.pattern))
-        known = self.algorithm in _ALGORITHM_ORDER
-        order = _ALGORITHM_ORDER.index(self.algorithm) if known else len(_ALGORITHM_ORDER)
-        return (len(self.extras), kind, self.pattern, order, self.algorithm, self.extras)
-
-
-@dataclass(frozen=True)
-class Point:
-    """One row of a series, with its length and the interval of its median (ns)."""
-
-    n: int
-    row: Row
-    time: st.Median
-
-    @property
-    def samples(self) -> tuple[float, ...]:
-        return self.row.samples_ns or (self.row.min_ns, self.row.median_ns, self.row.max_ns)
-
-    @property
-    def ns_per_pair(self) -> float | None:
-        pairs = self.row.pairs_useful
-        return self.time.value / pairs if pairs else None
-
-
-@dataclass
-class Series:
-    run: Run
-    group: Group
-    variant: Variant
-    isa: str
-    points: list[Point]
-    exponent: st.Exponent | None = None
-    regime: str = ""  # why the exponent is fitted to these points, or why there is none
-    pair_exponent: float | None = None  # how the useful pairs grow over the same points
-
-    @property
-    def last(self) -> Point:
-        return self.points[-1]
-
-    def at(self, n: int) -> Point | None:
-        return next((p for p in self.points if p.n == n), None)
 
 
 def _time(row: Row) -> st.Median:
@@ -207,6 +83,7 @@ class SpeedUp:
     isa: str
     n: int
     ratio: st.Ratio
+    disturbed: bool  # one of the two rows was
 
 
 @dataclass(frozen=True)
@@ -219,6 +96,7 @@ class AgainstDense:
     n: int
     ratio: st.Ratio  # dense time / this time
     pair_ratio: float | None  # dense pairs / these pairs
+    disturbed: bool  # one of the two rows was
 
     @property
     def efficiency(self) -> float | None:
@@ -234,14 +112,30 @@ class StageShare:
     variant: Variant
     isa: str
     n: int
-    times_ns: dict[str, float]  # by stage, in order
+    points: dict[str, Point]  # by stage, in order
 
     @property
-    def total_ns(self) -> float:
-        return sum(self.times_ns.values())
+    def times_ns(self) -> dict[str, float]:
+        return {stage: point.time.value for stage, point in self.points.items()}
 
     def share(self, stage: str) -> float:
-        return self.times_ns[stage] / self.total_ns
+        times = self.times_ns
+        return times[stage] / sum(times.values())
+
+    def share_range(self, stage: str) -> tuple[float, float]:
+        """How far the intervals of the times let the share go: this one at one end, the others at the other."""
+        own = self.points[stage].time
+        others = [point.time for name, point in self.points.items() if name != stage]
+        low = own.low / (own.low + sum(t.high for t in others))
+        return low, own.high / (own.high + sum(t.low for t in others))
+
+    @property
+    def missing(self) -> list[str]:
+        return [stage for stage in STAGES if stage not in self.points]
+
+    @property
+    def disturbed(self) -> bool:
+        return any(point.row.disturbed for point in self.points.values())
 
 
 @dataclass
@@ -288,18 +182,18 @@ class Section:
 
 
 def _speed_ups(series: list[Series]) -> list[SpeedUp]:
-    base = {(id(s.run), s.variant): s for s in series if s.isa == "scalar"}
+    base = {(id(s.run), s.variant): s for s in series if s.isa == BASE_ISA}
     result = []
     for s in series:
         scalar = base.get((id(s.run), s.variant))
-        if scalar is None or s.isa == "scalar":
+        if scalar is None or s.isa == BASE_ISA:
             continue
         for point in s.points:
             other = scalar.at(point.n)
             if other:
-                result.append(
-                    SpeedUp(s.run, s.variant, s.isa, point.n, st.ratio(other.samples, point.samples))
-                )
+                ratio = st.ratio(other.samples, point.samples)
+                disturbed = point.row.disturbed or other.row.disturbed
+                result.append(SpeedUp(s.run, s.variant, s.isa, point.n, ratio, disturbed))
     return result
 
 
@@ -332,16 +226,16 @@ def _against_dense(series: list[Series]) -> list[AgainstDense]:
                 pairs, all_pairs = point.row.pairs_useful, other.row.pairs_useful
                 saved = all_pairs / pairs if pairs and all_pairs else None
                 ratio = st.ratio(other.samples, point.samples)
-                result.append(AgainstDense(s.run, s.variant, s.isa, point.n, ratio, saved))
+                disturbed = point.row.disturbed or other.row.disturbed
+                result.append(AgainstDense(s.run, s.variant, s.isa, point.n, ratio, saved, disturbed))
     return result
 
 
-def _stage_shares(rows: dict[tuple, dict[str, float]], runs: dict[int, Run]) -> list[StageShare]:
+def _stage_shares(rows: dict[tuple, dict[str, Point]], runs: dict[int, Run]) -> list[StageShare]:
     result = []
-    for (run_id, variant, isa, n), times in rows.items():
-        ordered = {
-            stage: times[stage] for stage in (*STAGES, *sorted(times.keys() - set(STAGES))) if stage in times
-        }
+    for (run_id, variant, isa, n), found in rows.items():
+        names = (*STAGES, *sorted(found.keys() - set(STAGES)))
+        ordered = {stage: found[stage] for stage in names if stage in found}
         result.append(StageShare(runs[run_id], variant, isa, n, ordered))
     order = {run_id: i for i, run_id in enumerate(runs)}
     return sorted(result, key=lambda s: (order[id(s.run)], s.variant.rank, isa_rank(s.isa), s.n))
@@ -351,17 +245,18 @@ def sections(runs: list[Run]) -> list[Section]:
     """All groups of the runs that have attention rows with a length, the largest first."""
     by_id = {id(run): run for run in runs}
     points: dict[Group, dict[tuple, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    stages: dict[Group, dict[tuple, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    stages: dict[Group, dict[tuple, dict[str, Point]]] = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         for row in run.rows:
-            if not chartable(row):
+            if not_chartable(row):
                 continue
             group = _group_of(row)
             variant = _variant_of(row)
+            point = Point(row.keys, row, _time(row))
             if row.stage:
-                stages[group][(id(run), variant, row.isa, row.keys)][row.stage] = row.median_ns
+                stages[group][(id(run), variant, row.isa, row.keys)][row.stage] = point
             else:
-                points[group][(id(run), variant, row.isa)].append(Point(row.keys, row, _time(row)))
+                points[group][(id(run), variant, row.isa)].append(point)
 
     result = []
     order = {run_id: i for i, run_id in enumerate(by_id)}
@@ -383,11 +278,15 @@ def sections(runs: list[Run]) -> list[Section]:
     return result
 
 
-def chartable(row: Row) -> bool:
-    """Does the row say enough to stand on a chart over n?"""
-    if row.kind == "kernel":
-        return None not in (row.algorithm, row.isa) and bool(row.keys)
-    return row.kind == "attention" and None not in (row.pattern, row.algorithm, row.isa) and bool(row.keys)
+def not_chartable(row: Row) -> str:
+    """What a row does not say that a chart over n needs; nothing when it can stand on one."""
+    if row.kind not in ("attention", "kernel"):
+        return "neither attention nor a kernel"
+    said = {"algorithm": row.algorithm, "ISA level": row.isa, "length": row.keys}
+    if row.kind == "attention":
+        said["pattern"] = row.pattern
+    missing = [name for name, value in said.items() if not value]
+    return f"no {', '.join(missing)} in the file" if missing else ""
 
 
 def impossible(runs: list[Run]) -> list[tuple[Run, Row]]:

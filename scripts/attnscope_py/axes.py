@@ -84,12 +84,12 @@ def y_time(axis: LogAxis, title: str, field: str = "y") -> alt.Y:
 
 
 def x_length(lengths: Sequence[int], title: str) -> alt.X:
-    """log2 with a tick exactly at each measured length; slanted where they would touch."""
+    """The field `at` on log2, with a tick exactly at each measured length; slanted where they would touch."""
     crowded = len(lengths) > 8
     # A little air on both sides, so that markers at the ends are whole.
-    air = 2 ** (0.03 * max(1.0, math.log2(lengths[-1] / lengths[0])))
+    air = 2 ** (0.045 * max(1.0, math.log2(lengths[-1] / lengths[0])))
     return alt.X(
-        "n:Q",
+        "at:Q",
         title=title,
         scale=alt.Scale(type="log", base=2, domain=[lengths[0] / air, lengths[-1] * air], nice=False),
         axis=alt.Axis(
@@ -136,9 +136,9 @@ def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: 
 
 @dataclass(frozen=True)
 class EndLabel:
-    """What stands at the end of a line: at (n, y), in one line of text or more."""
+    """What stands at the end of a line: at this length and value, in one line of text or more."""
 
-    n: int
+    at: float
     y: float
     lines: tuple[str, ...]
     colour: str
@@ -156,7 +156,7 @@ def end_labels(
     centres = spread([axis.pixel(label.y) for label in labels], heights, 0, axis.height)
     values = [
         {
-            "n": label.n,
+            "at": label.at,
             "y": label.y,
             "centre": axis.value(centre),
             # A text of several lines hangs from its first one.
@@ -197,7 +197,7 @@ def marked_lengths(
         half = 2.8 * len(text)
         row = 0 if centre - half > free[0] + 6 else 1
         free[row] = centre + half
-        values.append({"n": n, "label": text, "row": row})
+        values.append({"at": n, "label": text, "row": row})
     chart = alt.Chart(alt.Data(values=values))
     layers = [chart.mark_rule(color=theme.MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x)]
     for row in (0, 1):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import altair as alt
 
-from . import axes, lines, theme
-from .analysis import Section, isa_rank
-from .figures import Figure, Panel, Table, panel, provenance
+from . import axes, formats, lines, theme
+from .analysis import Section
+from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, panel, provenance
+from .series import isa_rank
 
 
 def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
@@ -29,7 +30,8 @@ def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         some = [s for s in series if s.run is one.run and s.isa == one.isa]
         name = lines.name_of(section, one, one.isa)
         said = "; ".join(
-            f"{s.variant.label} {lines.percent(s)[-1][1]:.0f} % at n={lines.percent(s)[-1][0]}" for s in some
+            f"{s.variant.label} {lines.percent(s)[-1][1][0]:.0f} % at n={lines.percent(s)[-1][0].n}"
+            for s in some
         )
         panels.append(
             panel(
@@ -38,7 +40,7 @@ def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
                     section,
                     some,
                     lines.percent,
-                    lambda s: (*lines.wrap_pattern(s.variant.label), f"{lines.percent(s)[-1][1]:.0f} %"),
+                    lambda s: (*lines.wrap_pattern(s.variant.label), f"{lines.percent(s)[-1][1][0]:.0f} %"),
                     axis,
                     y,
                     title,
@@ -54,16 +56,41 @@ def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
             s.isa,
             f"{p.n}",
             f"{p.row.pct_peak:.1f} %",
+            " to ".join(f"{limit:.1f}" for limit in (low, high)) + " %",
             f"{p.row.effective_ghz:.2f}" if p.row.effective_ghz else "",
+            formats.cpu_share(p.row),
         )
         for s in series
-        for p in s.points
-        if p.row.pct_peak is not None
+        for p, (_, low, high) in lines.percent(s)
     )
     meaning = (
         "Useful FLOPs (2 for each multiply-add of an attended pair, the exponential not counted) against the FMA peak "
         "of the same ISA level, measured in the same process."
     )
-    caption = (f"{section.group.label}.", meaning, *provenance(lines.runs_of(series)))
-    columns = (*lines.machine_column(section), "pattern · algorithm", "ISA level", "n", "% of peak", "GHz")
-    return Figure(f"peak{suffix}", "Percent of measured peak", caption, panels, Table(columns, rows))
+    caption = (
+        f"{section.group.label}.",
+        meaning,
+        INTERVALS,
+        SIDE_BY_SIDE,
+        *lines.hollow_sentence(series),
+        *provenance(lines.runs_of(series)),
+    )
+    left_out = lines.single_lengths(section) + [
+        f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}')}: n={', '.join(lengths)}, without a percentage of a peak "
+        "in the file"
+        for s in section.series
+        if len(s.points) > 1 and (lengths := [f"{p.n}" for p in s.points if p.row.pct_peak is None])
+    ]
+    columns = (
+        *lines.machine_column(section),
+        "pattern · algorithm",
+        "ISA level",
+        "n",
+        "% of peak",
+        "interval",
+        "GHz",
+        "CPU",
+    )
+    return Figure(
+        f"peak{suffix}", "Percent of measured peak", caption, panels, Table(columns, rows), left_out=left_out
+    )

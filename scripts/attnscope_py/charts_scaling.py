@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from . import axes, formats, lines, theme
-from .analysis import Section, Series, isa_rank
-from .figures import INTERVALS, Figure, Panel, Table, panel, provenance
+from .analysis import Section
+from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, panel, provenance
+from .series import Series, isa_rank
+from .summary import fit_doubt
 
 _CACHE_NAMES = {1: "L1d", 2: "L2", 3: "L3"}
 
@@ -43,7 +45,8 @@ def _scaling_table(section: Section) -> Table:
                     f"{p.row.sample_count or ''}",
                     f"{p.row.pairs_useful:.0f}" if p.row.pairs_useful is not None else "",
                     formats.duration(p.ns_per_pair, 4) if p.ns_per_pair else "",
-                    lines.exponent_text(s.exponent) if in_fit else "",
+                    lines.exponent_label(s) if in_fit else "",
+                    formats.cpu_share(p.row),
                 )
             )
     columns = (
@@ -56,7 +59,7 @@ def _scaling_table(section: Section) -> Table:
         "useful pairs",
         "per pair",
     )
-    return Table((*lines.machine_column(section), *columns, "exponent fitted here"), tuple(rows))
+    return Table((*lines.machine_column(section), *columns, "exponent fitted here", "CPU"), tuple(rows))
 
 
 def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
@@ -67,7 +70,7 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
     several = len(lines.runs_of(section.series)) > 1
     time_axis = axes.log_axis(lines.numbers(series, lines.times), lines.HEIGHT)
     time_title, pair_title = "time of one call", "time per useful pair"
-    with_pairs = all(p.ns_per_pair for s in series for p in s.points)
+    with_pairs = all(lines.per_pair(s) for s in series)
     panels: list[Panel] = []
     crossed = False
     for variant in [v for v in section.variants if any(s.variant == v for s in series)]:
@@ -77,7 +80,7 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         crossed = crossed or bool(marked)
         said = "; ".join(
             f"{lines.name_of(section, s, s.isa)}: {formats.duration(s.last.time.value)} at n={s.last.n}"
-            + (f", growing as {lines.exponent_text(s.exponent)}" if s.exponent else "")
+            + (f", growing as {lines.exponent_label(s)}" if s.exponent else "")
             for s in some
         )
         panels.append(
@@ -100,10 +103,7 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         if not with_pairs:
             continue
         pair_axis = axes.log_axis(lines.numbers(series, lines.per_pair), lines.HEIGHT)
-        said = "; ".join(
-            f"{lines.name_of(section, s, s.isa)}: {formats.duration(s.last.ns_per_pair)} at n={s.last.n}"
-            for s in some
-        )
+        said = "; ".join(f"{lines.name_of(section, s, s.isa)}: {lines.last_per_pair(s)}" for s in some)
         panels.append(
             panel(
                 f"{variant.label}: per useful pair",
@@ -113,7 +113,7 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
                     lines.per_pair,
                     lambda s: (
                         lines.name_of(section, s, s.isa),
-                        f"{formats.duration(s.last.ns_per_pair)} at n={s.last.n}",
+                        lines.last_per_pair(s),
                     ),
                     pair_axis,
                     axes.y_time(pair_axis, pair_title),
@@ -134,15 +134,20 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         caption.append(
             "Vertical lines: n at which a head's keys and values (flash) or scores (naive) fill a cache."
         )
-    caption += provenance(lines.runs_of(series))
+    if any(lines.side_by_side([s for s in series if s.variant == v]) for v in section.variants):
+        caption.append(SIDE_BY_SIDE)
+    caption += [*lines.marker_sentences(series), *provenance(lines.runs_of(series))]
     notes = [
-        f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}')}: {s.regime}."
+        f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}')}: {s.regime}{fit_doubt(s)}."
         for s in series
-        if s.regime != "all points"
+        if s.regime != "all points" or s.disturbed_fit
     ]
+    left_out = lines.single_lengths(section) + lines.without_pairs(section, series)
     columns = 2 if with_pairs else 1
     title = "Time against length"
-    return Figure(f"scaling{suffix}", title, tuple(caption), panels, _scaling_table(section), columns, notes)
+    return Figure(
+        f"scaling{suffix}", title, tuple(caption), panels, _scaling_table(section), columns, notes, left_out
+    )
 
 
 def _pattern_label(s: Series) -> tuple[str, ...]:
@@ -158,12 +163,13 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
     for s in series:
         by_algorithm.setdefault(s.variant.algorithm, set()).add(s.variant.pattern)
     # Where an algorithm has one pattern alone there is nothing to compare.
+    alone = [s for s in series if len(by_algorithm[s.variant.algorithm]) < 2]
     series = [s for s in series if len(by_algorithm[s.variant.algorithm]) > 1]
     if not series:
         return None
     time_axis = axes.log_axis(lines.numbers(series, lines.times), lines.HEIGHT)
     time_title, pair_title = "time of one call", "time per useful pair"
-    with_pairs = all(p.ns_per_pair for s in series for p in s.points)
+    with_pairs = all(lines.per_pair(s) for s in series)
     panels: list[Panel] = []
     shown = {(s.variant.algorithm, id(s.run), s.isa): s for s in series}
     for one in sorted(
@@ -197,9 +203,7 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
         if not with_pairs:
             continue
         pair_axis = axes.log_axis(lines.numbers(some, lines.per_pair), lines.HEIGHT)
-        said = "; ".join(
-            f"{s.variant.pattern} {formats.duration(s.last.ns_per_pair)} at n={s.last.n}" for s in some
-        )
+        said = "; ".join(f"{s.variant.pattern} {lines.last_per_pair(s)}" for s in some)
         panels.append(
             panel(
                 f"{name}: per useful pair",
@@ -207,7 +211,7 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
                     section,
                     some,
                     lines.per_pair,
-                    lambda s: (*_pattern_label(s), f"{formats.duration(s.last.ns_per_pair)} at n={s.last.n}"),
+                    lambda s: (*_pattern_label(s), lines.last_per_pair(s)),
                     pair_axis,
                     axes.y_time(pair_axis, pair_title),
                     pair_title,
@@ -226,6 +230,7 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
             f"{formats.significant(a.ratio.low)} to {formats.significant(a.ratio.high)}",
             f"{formats.significant(a.pair_ratio)}x" if a.pair_ratio else "",
             f"{100 * a.efficiency:.0f} %" if a.efficiency else "",
+            "disturbed" if a.disturbed else "",
         )
         for a in section.against_dense
     )
@@ -234,9 +239,31 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
         "that is not attended is time that is not spent."
     )
     told = "Line style and marker tell the pattern."
-    caption = (f"{section.group.label}.", told, efficiency, INTERVALS, *provenance(lines.runs_of(series)))
+    caption = (
+        f"{section.group.label}.",
+        told,
+        efficiency,
+        INTERVALS,
+        SIDE_BY_SIDE,
+        *lines.marker_sentences(series),
+        *provenance(lines.runs_of(series)),
+    )
+    left_out = [
+        *lines.single_lengths(section),
+        *(
+            f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}')}: no other pattern was run by {s.variant.algorithm}"
+            for s in alone
+        ),
+        *lines.without_pairs(section, series),
+    ]
     columns = ("pattern · algorithm", "ISA level", "n", "as fast as dense", "interval", "fewer pairs")
-    table = Table((*lines.machine_column(section), *columns, "sparse efficiency"), rows)
+    table = Table((*lines.machine_column(section), *columns, "sparse efficiency", "CPU"), rows)
     return Figure(
-        f"patterns{suffix}", "Dense, window and sparse", caption, panels, table, 2 if with_pairs else 1
+        f"patterns{suffix}",
+        "Dense, window and sparse",
+        caption,
+        panels,
+        table,
+        2 if with_pairs else 1,
+        left_out=left_out,
     )

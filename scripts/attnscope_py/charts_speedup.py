@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import altair as alt
 
 from . import axes, formats, theme
-from .analysis import Section, SpeedUp, isa_rank, largest_common
-from .figures import INTERVALS, Figure, Panel, Table, panel, provenance
+from .analysis import Section, SpeedUp, largest_common
+from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
+from .series import BASE_ISA, isa_rank
 
 _WIDTH, _ROW_HEIGHT = 380, 34
 _FACTORS = tuple(2.0**e for e in range(-6, 11))
@@ -72,6 +73,8 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
             "ratio": s.ratio.value,
             "low": s.ratio.low,
             "high": s.ratio.high,
+            "fill": theme.marker_fill(theme.isa_colour(s.isa), s.disturbed),
+            "state": theme.DISTURBED if s.disturbed else "",
         }
         for s in some
     ]
@@ -90,7 +93,13 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
         chart.mark_tick(thickness=2, size=9).encode(
             x=alt.X("high:Q", scale=scale, title=title_x), y=y, color=colour
         ),
-        chart.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour),
+        chart.mark_point(shape="circle", size=45, strokeWidth=1.5, opacity=1).encode(
+            x=x,
+            y=y,
+            stroke=alt.Stroke("isa:N", scale=theme.isa_scale(levels), legend=None),
+            fill=alt.Fill("fill:N", scale=None),
+            **theme.marker_legend(any(s.disturbed for s in some)),
+        ),
         texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(x=place, y=y, text="label:N"),
         texts.mark_text(fontSize=theme.SMALL, fontWeight="bold", color=theme.INK).encode(
             x=place, y=alt.value(-8), text="isa:N"
@@ -126,6 +135,7 @@ def speed_up(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
             f"{s.n}",
             f"{formats.significant(s.ratio.value)}x",
             f"{formats.significant(s.ratio.low)} to {formats.significant(s.ratio.high)}",
+            "disturbed" if s.disturbed else "",
         )
         for s in section.speed_ups
     )
@@ -133,8 +143,21 @@ def speed_up(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
         "How many times as fast as the scalar level the same work is done, at the largest n that every level was "
         "measured at; all other n are in the table. The scalar level is compiled without vectorisation."
     )
-    caption = (f"{section.group.label}.", meaning, INTERVALS, *provenance(runs))
-    columns = (*machine, "pattern · algorithm", "ISA level", "n", "speed-up", "interval")
+    hollow = (HOLLOW,) if any(s.disturbed for s in shown) else ()
+    drawn = {(id(s.run), s.variant, s.isa) for s in shown}
+    left_out = [
+        f"{s.variant.label}, {s.isa}{f', {s.run.label}' if several else ''}: no length that {BASE_ISA} was measured at too"
+        for s in section.series
+        if s.isa != BASE_ISA and (id(s.run), s.variant, s.isa) not in drawn
+    ]
+    caption = (f"{section.group.label}.", meaning, INTERVALS, *hollow, *provenance(runs))
+    columns = (*machine, "pattern · algorithm", "ISA level", "n", "speed-up", "interval", "CPU")
     return Figure(
-        f"speedup{suffix}", "Speed-up by ISA level", caption, panels, Table(columns, rows), columns=1
+        f"speedup{suffix}",
+        "Speed-up by ISA level",
+        caption,
+        panels,
+        Table(columns, rows),
+        columns=1,
+        left_out=left_out,
     )

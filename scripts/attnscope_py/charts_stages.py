@@ -5,8 +5,9 @@ from __future__ import annotations
 import altair as alt
 
 from . import axes, formats, theme
-from .analysis import Section, StageShare, isa_rank
-from .figures import Figure, Panel, Table, panel, provenance
+from .analysis import Section, StageShare
+from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
+from .series import isa_rank
 
 
 def _stage_panel(
@@ -21,8 +22,9 @@ def _stage_panel(
         values = []
         for s in some:
             top = 1.0
-            for stage in s.times_ns:
+            for index, stage in enumerate(s.points):
                 part = s.share(stage)
+                low, high = s.share_range(stage)
                 values.append(
                     {
                         "n": f"{s.n}",
@@ -31,6 +33,10 @@ def _stage_panel(
                         "bottom": top - part,
                         "middle": top - part / 2,
                         "label": f"{100 * part:.0f}" if part >= 0.06 else "",
+                        # The lower edge, as far as the stage may reach with its upper one where it is.
+                        "from": max(top - high, 0.0),
+                        "to": top - low,
+                        "side": index % 2,
                     }
                 )
                 top -= part
@@ -52,6 +58,31 @@ def _stage_panel(
             ),
             y2="bottom:Q",
             color=alt.Color("stage:N", scale=colours, legend=None),
+        )
+        # In turns on the left and on the right of the number, so that those of neighbours stay apart.
+        whiskers = [
+            chart.transform_filter(f"datum.side == {side}")
+            .mark_rule(color=theme.ON_BAR, strokeWidth=1.2, xOffset=offset)
+            .encode(x=nominal, y=alt.Y("from:Q", scale=y_scale), y2="to:Q")
+            for side, offset in ((0, -12), (1, 12))
+        ]
+        hollow = (
+            alt.Chart(
+                alt.Data(
+                    values=[
+                        {"n": f"{s.n}", "state": theme.DISTURBED, "edge": theme.MUTED}
+                        for s in some
+                        if s.disturbed
+                    ]
+                )
+            )
+            .mark_point(shape="circle", size=34, strokeWidth=1.5, fill=theme.PAPER, opacity=1)
+            .encode(
+                x=nominal,
+                y=alt.value(-7),
+                stroke=alt.Stroke("edge:N", scale=None),
+                **theme.marker_legend(True),
+            )
         )
         texts = chart.mark_text(fontSize=theme.SMALL, color=theme.ON_BAR).encode(
             x=nominal, y=alt.Y("middle:Q", scale=y_scale), text="label:N"
@@ -75,35 +106,62 @@ def _stage_panel(
         leaders = names.mark_rule(color=theme.MUTED, strokeWidth=1).encode(
             x=alt.value(width), x2=alt.value(width + 12), y=alt.Y("at:Q", scale=y_scale), y2="y:Q"
         )
-        drawn = alt.layer(bars, texts, leaders, ends).properties(width=width, height=height)
+        disturbed = [hollow] if any(s.disturbed for s in some) else []
+        drawn = alt.layer(bars, *whiskers, texts, *disturbed, leaders, ends).properties(
+            width=width, height=height
+        )
         said = ", ".join(f"{stage} {100 * some[-1].share(stage):.0f} %" for stage in some[-1].times_ns)
         return panel(f"{name}: share", drawn, f"{name}, shares of a call at n={some[-1].n}: {said}.")
 
     x = axes.x_length(lengths, length_name)
-    numbers = [t for s in some for t in s.times_ns.values()]
+    numbers = [t for s in some for p in s.points.values() for t in (p.time.low, p.time.high)]
     axis = axes.log_axis(numbers, height)
     title = "time of the stage in one call"
     y = axes.y_time(axis, title, "time")
     layers: list[alt.Chart] = []
     labels = []
+    any_disturbed = any(s.disturbed for s in some)
     for index, stage in enumerate(stages):
-        points = [{"n": s.n, "time": s.times_ns[stage]} for s in some if stage in s.times_ns]
         colour = theme.STAGE_COLOURS.get(stage, theme.FURTHER_STAGE_COLOUR)
+        points = [
+            {
+                "n": s.n,
+                "at": s.n,
+                "time": p.time.value,
+                "low": p.time.low,
+                "high": p.time.high,
+                "edge": theme.MUTED,
+                "fill": theme.marker_fill(colour, p.row.disturbed),
+                "state": theme.DISTURBED if p.row.disturbed else "",
+            }
+            for s in some
+            if (p := s.points.get(stage))
+        ]
         chart = alt.Chart(alt.Data(values=points))
+        layers.append(
+            chart.mark_area(color=colour, opacity=0.35).encode(
+                x=x, y=alt.Y("low:Q", scale=axis.scale(), title=title), y2="high:Q"
+            )
+        )
         layers.append(chart.mark_line(color=colour, strokeWidth=2).encode(x=x, y=y))
         layers.append(
             chart.mark_point(
                 shape=theme.MARKERS[index % len(theme.MARKERS)],
                 size=40,
-                fill=colour,
-                stroke=theme.MUTED,
-                strokeWidth=0.7,
+                strokeWidth=0.9,
                 opacity=1,
-            ).encode(x=x, y=y)
+            ).encode(
+                x=x,
+                y=y,
+                # A field and not a property of the mark, which would take the legend's own away.
+                stroke=alt.Stroke("edge:N", scale=None),
+                fill=alt.Fill("fill:N", scale=None),
+                **theme.marker_legend(any_disturbed),
+            )
         )
         end = points[-1]
         labels.append(
-            axes.EndLabel(end["n"], end["time"], (f"{stage}  {formats.duration(end['time'])}",), theme.MUTED)
+            axes.EndLabel(end["at"], end["time"], (f"{stage}  {formats.duration(end['time'])}",), theme.MUTED)
         )
     layers.append(axes.end_labels(labels, axis, x, title, width))
     drawn = alt.layer(*layers).properties(width=width, height=height)
@@ -145,20 +203,45 @@ def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
             s.isa,
             f"{s.n}",
             stage,
-            formats.duration(t, 4),
+            formats.duration(p.time.value, 4),
+            f"{formats.duration(p.time.low, 4)} to {formats.duration(p.time.high, 4)}",
             f"{100 * s.share(stage):.1f} %",
+            " to ".join(f"{100 * limit:.1f}" for limit in s.share_range(stage)) + " %",
+            formats.cpu_share(p.row),
         )
         for s in section.stages
-        for stage, t in s.times_ns.items()
+        for stage, p in s.points.items()
     )
     meaning = (
         "Each stage is timed on its own: qk (scores), scale, mask, softmax, pv (weights times values). Numbers on "
-        "the bars are percent of the sum of the stages."
+        "the bars are percent of the sum of the stages, lines on them how far the intervals of the times let a stage's "
+        "lower edge move."
     )
     caption = (
         f"{section.group.label}; {', '.join(v.label for v in sorted(variants, key=lambda v: v.rank))}.",
         meaning,
+        INTERVALS,
+        *((HOLLOW,) if any(s.disturbed for s in section.stages) else ()),
         *provenance(list({id(s.run): s.run for s in section.stages}.values())),
     )
-    columns = (*machine, "pattern · algorithm", "ISA level", "n", "stage", "median", "share")
-    return Figure(f"stages{suffix}", "Time by stage of naive", caption, panels, Table(columns, rows))
+    left_out = [
+        f"{s.variant.label}, {s.isa}, n={s.n}{f', {s.run.label}' if several else ''}: without {', '.join(s.missing)}, not "
+        "measured; shares are of the sum of the others"
+        for s in section.stages
+        if s.missing
+    ]
+    columns = (
+        *machine,
+        "pattern · algorithm",
+        "ISA level",
+        "n",
+        "stage",
+        "median",
+        "interval",
+        "share",
+        "share interval",
+        "CPU",
+    )
+    return Figure(
+        f"stages{suffix}", "Time by stage of naive", caption, panels, Table(columns, rows), left_out=left_out
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from .results import Run
+from .results import UNDISTURBED, Run
 from .statistics import LEVEL
 
 
@@ -56,6 +56,7 @@ class Figure:
     table: Table
     columns: int = 2
     notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # what is not on it, and why
 
     @property
     def alt(self) -> str:
@@ -84,6 +85,12 @@ def provenance(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 INTERVALS = f"Bands and whiskers: {100 * LEVEL:.0f} % intervals of the median, or the range of fewer than six samples."
+
+SIDE_BY_SIDE = (
+    "Series of one colour are drawn a little beside each other, so that their whiskers can be told apart."
+)
+HOLLOW = f"Hollow markers: other work ran beside the row, which had less than {100 * UNDISTURBED:.0f} % of its CPU; such times are too long."
+ASTERISK = "An asterisk marks what rests on such rows."
 
 
 def unbroken(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .results import Row
+
 
 def duration(ns: float, digits: int = 3) -> str:
     """A time in the unit in which it is easiest to read."""
@@ -28,3 +30,10 @@ def size(n_bytes: float) -> str:
             return f"{significant(n_bytes, 4)} {unit}"
         n_bytes /= 1024
     raise AssertionError("unreachable")
+
+
+def cpu_share(row: Row) -> str:
+    """A table's cell: how much of its CPU a row had."""
+    if row.cpu_share is None:
+        return ""
+    return f"{100 * row.cpu_share:.0f} %" + (", disturbed" if row.disturbed else "")

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from . import figures, fonts, formats, theme
-from .analysis import Section
+from .analysis import Section, not_chartable
 from .figures import Figure, Table
 from .results import Run
 from .summary import Statement
@@ -48,11 +48,14 @@ def all_rows(runs: Sequence[Run]) -> Table:
             f"{row.sample_count or ''}",
             f"{row.pct_peak:.1f}" if row.pct_peak is not None else "",
             formats.size(row.workspace_bytes) if row.workspace_bytes is not None else "",
+            formats.cpu_share(row),
         )
         for run in runs
         for row in run.rows
     )
-    return Table((*machine, "id", "ran at", "median", "range", "samples", "% of peak", "workspace"), rows)
+    return Table(
+        (*machine, "id", "ran at", "median", "range", "samples", "% of peak", "workspace", "CPU"), rows
+    )
 
 
 def context_table(run: Run) -> Table:
@@ -74,6 +77,20 @@ def context_table(run: Run) -> Table:
 
     walk("", run.context)
     return Table(("field", "value"), tuple(rows))
+
+
+def not_drawn(runs: Sequence[Run], undrawn: Sequence[Section]) -> list[str]:
+    """Rows that stand on no chart at all, and why."""
+    found = []
+    for run in runs:
+        where = f"{run.label}: " if len(runs) > 1 else ""
+        found += [f"{where}{row.id}: not measured, {row.reason}" for row in run.excluded]
+        found += [f"{where}{row.id}: {reason}" for row in run.rows if (reason := not_chartable(row))]
+    for section in undrawn:
+        for s in section.series:
+            where = f"{s.run.label}: " if len(runs) > 1 else ""
+            found += [f"{where}{p.row.id}: measured at one length alone" for p in s.points]
+    return found
 
 
 def _cell(value: Any) -> str:
@@ -103,7 +120,7 @@ def render(
         summaries=summaries,
         warnings=warnings,
         chapters=chapters,
-        undrawn=undrawn,
+        not_drawn=not_drawn(runs, undrawn),
         all_rows=all_rows(runs),
         contexts=[(run, context_table(run)) for run in runs],
         theme=theme,

@@ -17,6 +17,7 @@ from typing import Any
 from . import strict_json
 
 STAGES = ("qk", "scale", "mask", "softmax", "pv")
+UNDISTURBED = 0.95  # share of its CPU below which a row was disturbed; BENCH_UNDISTURBED of the harness
 _UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _ID_PARTS = (
     ("batch", re.compile(r"b(\d+)")),
@@ -71,6 +72,12 @@ class Row:
     pct_peak: float | None
     effective_ghz: float | None
     workspace_bytes: float | None
+    cpu_share: float | None  # CPU time over wall time of the row's threads, 0 to 1
+
+    @property
+    def disturbed(self) -> bool:
+        """Did other work run on this row's CPUs? Its time is then too long."""
+        return self.cpu_share is not None and self.cpu_share < UNDISTURBED
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,13 @@ class Run:
     @property
     def commit(self) -> str | None:
         return self.text("commit", "git_commit", "harness_commit", "build.commit", "harness_version")
+
+    @property
+    def disturbed(self) -> int:
+        """How many rows other work disturbed: as the rows say, or where they do not, as the harness counted."""
+        counted = self.context.get("rows_disturbed")
+        by_row = sum(row.disturbed for row in self.rows)
+        return by_row or (counted if isinstance(counted, int) and counted > 0 else 0)
 
     @property
     def left_out(self) -> list[Excluded]:
@@ -287,6 +301,7 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         pct_peak=_number(row, "pct_peak", where),
         effective_ghz=_number(row, "effective_ghz", where),
         workspace_bytes=_number(row, "workspace_bytes", where),
+        cpu_share=_number(row, "cpu_share", where),
     )
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from . import formats
 from . import statistics as st
-from .analysis import PEAK_LIMIT, Section, Series, impossible, isa_rank, largest_common
-from .results import Run
+from .analysis import PEAK_LIMIT, Section, impossible, largest_common
+from .results import UNDISTURBED, Run
+from .series import BASE_ISA, Series, isa_rank
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,17 @@ def _times(ratio: st.Ratio) -> str:
     return f"{formats.significant(ratio.value)} times {_range(ratio.low, ratio.high)}"
 
 
+def _doubt(*disturbed: bool) -> str:
+    return " (disturbed)" if any(disturbed) else ""
+
+
+def fit_doubt(s: Series) -> str:
+    """What a fit rests on that it should not."""
+    if not s.disturbed_fit:
+        return ""
+    return f"; rests on disturbed rows (n={', '.join(map(str, s.disturbed_fit))})"
+
+
 def _growth(series: list[Series], isa: str) -> Statement | None:
     parts = []
     for s in series:
@@ -37,7 +49,7 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
         )
         if s.pair_exponent is not None:
             text += f", and has {formats.significant(2**s.pair_exponent, 2)} times the pairs"
-        parts.append(text + ".")
+        parts.append(f"{text}{fit_doubt(s)}.")
     if not parts:
         return None
     return Statement("Growth", f"On {isa}, time grows with the length n as", tuple(parts))
@@ -53,7 +65,7 @@ def _levels(section: Section, run: Run) -> Statement | None:
     )
     variant = first or shown[0].variant
     of = sorted((s for s in shown if s.variant == variant), key=lambda s: isa_rank(s.isa), reverse=True)
-    parts = ", ".join(f"{s.isa} is {_times(s.ratio)} as fast as scalar" for s in of)
+    parts = ", ".join(f"{s.isa} is {_times(s.ratio)} as fast as {BASE_ISA}{_doubt(s.disturbed)}" for s in of)
     return Statement("ISA levels", f"{variant.label} at n={of[0].n}: {parts}.")
 
 
@@ -70,7 +82,7 @@ def _algorithms(series: list[Series], isa: str) -> Statement | None:
     ratio = st.ratio(slow.samples, fast.samples)
     text = (
         f"At n={n} on {isa}, flash takes {formats.duration(fast.time.value)} and naive "
-        f"{formats.duration(slow.time.value)}: flash is {_times(ratio)} as fast"
+        f"{formats.duration(slow.time.value)}: flash is {_times(ratio)} as fast{_doubt(slow.row.disturbed, fast.row.disturbed)}"
     )
     if slow.row.workspace_bytes and fast.row.workspace_bytes:
         text += f", in {formats.size(fast.row.workspace_bytes)} of workspace instead of {formats.size(slow.row.workspace_bytes)}"
@@ -86,7 +98,7 @@ def _patterns(section: Section, run: Run, isa: str) -> Statement | None:
         if a.efficiency:
             saved = formats.significant(a.pair_ratio)
             text += f", which has {saved} times the pairs (sparse efficiency {100 * a.efficiency:.0f} %)"
-        parts.append(text + ".")
+        parts.append(f"{text}{_doubt(a.disturbed)}.")
     return Statement("Patterns", f"On {isa},", tuple(parts)) if parts else None
 
 
@@ -98,7 +110,7 @@ def _stages(section: Section, run: Run) -> Statement | None:
     order = sorted(s.times_ns, key=lambda stage: -s.times_ns[stage])
     rest = ", ".join(f"{stage} {100 * s.share(stage):.0f} %" for stage in order[1:])
     text = f"The largest stage of {s.variant.label} at n={s.n} on {s.isa} is {order[0]} with {100 * s.share(order[0]):.0f} %"
-    return Statement("Stages", text + (f", before {rest}." if rest else "."))
+    return Statement("Stages", text + (f", before {rest}" if rest else "") + f"{_doubt(s.disturbed)}.")
 
 
 def _peak(series: list[Series], isa: str) -> Statement | None:
@@ -106,9 +118,12 @@ def _peak(series: list[Series], isa: str) -> Statement | None:
     if not points:
         return None
     best, s, p = max(points, key=lambda point: point[0])
-    text = f"On {isa}, {s.variant.label} at n={p.n} does the most useful work: {best:.0f} % of the measured FMA peak"
+    text = f"On {isa}, {s.variant.label} at n={p.n} does the most useful work: {best:.0f} % of the measured FMA peak{_doubt(p.row.disturbed)}"
     worst, s, p = min(points, key=lambda point: point[0])
-    return Statement("Limits", f"{text}. The least is {worst:.0f} %, {s.variant.label} at n={p.n}.")
+    return Statement(
+        "Limits",
+        f"{text}. The least is {worst:.0f} %, {s.variant.label} at n={p.n}{_doubt(p.row.disturbed)}.",
+    )
 
 
 def statements(sections: list[Section], run: Run) -> list[Statement]:
@@ -130,6 +145,16 @@ def statements(sections: list[Section], run: Run) -> list[Statement]:
     return [statement for statement in found if statement]
 
 
+def disturbed(run: Run) -> str:
+    """How many rows other work disturbed, and how much; a sentence for runs that have some."""
+    shares = [row.cpu_share for row in run.rows if row.disturbed]
+    least = f", one only {100 * min(shares):.0f} %" if shares else ""
+    return (
+        f"{run.disturbed} of {len(run.rows)} rows had less than {100 * UNDISTURBED:.0f} % of their CPU{least}: other work "
+        "ran beside them."
+    )
+
+
 def warnings(runs: list[Run]) -> list[str]:
     """What should keep a reader from trusting the numbers, a sentence each."""
     several = len(runs) > 1
@@ -140,6 +165,11 @@ def warnings(runs: list[Run]) -> list[str]:
             found.append(f"{where}{row.id} was not measured: {row.reason}.")
         if run.context.get("incomplete"):
             found.append(f"{where}the run was interrupted; rows are missing.")
+        if run.disturbed:
+            found.append(
+                f"{where}{disturbed(run)} Times, exponents and ratios that rest on those rows can mislead; they are marked "
+                "in charts and tables. Measure again when the machine is quiet."
+            )
         drift = run.context.get("drift")
         if isinstance(drift, dict) and drift.get("flagged") and isinstance(drift.get("change"), (int, float)):
             found.append(

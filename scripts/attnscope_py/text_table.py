@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from . import formats
-from .analysis import Section, Series
+from .analysis import Section
 from .results import Run
+from .series import Series
+from .summary import disturbed
 
 _HEAD = ("pattern · algorithm", "ISA", "n", "exponent [95 %]", "at largest n", "% peak")
+_WIDTH = 100
 _LEFT = {0, 1}  # columns of words; numbers stand right
 
 
-def _line(s: Series) -> tuple[str, ...]:
+def _line(s: Series, marked: bool) -> tuple[str, ...]:
+    """`marked`: the table has asterisks, and what has none keeps their place."""
+
+    def mark(text: str, disturbed: bool) -> str:
+        return text + (("*" if disturbed else " ") if marked else "")
+
     first, last = s.points[0].n, s.last.n
     fit = s.exponent
     pct = s.last.row.pct_peak
@@ -20,8 +29,8 @@ def _line(s: Series) -> tuple[str, ...]:
         s.variant.label,
         s.isa,
         f"{first}" if first == last else f"{first}..{last}",
-        f"{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]" if fit else "-",
-        formats.duration(s.last.time.value),
+        mark(f"{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]" if fit else "-", bool(s.disturbed_fit)),
+        mark(formats.duration(s.last.time.value), s.last.row.disturbed),
         f"{pct:.0f}" if pct is not None else "-",
     )
 
@@ -37,12 +46,22 @@ def aligned(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def _disturbed(run: Run, name: str) -> str:
+    """Above the table, so that it stands there when the table is kept and the warnings are not."""
+    text = f"{name}Disturbed: {disturbed(run)} * marks what rests on such rows."
+    return textwrap.fill(text, _WIDTH)
+
+
 def text_table(sections: Sequence[Section], runs: Sequence[Run]) -> str:
     """All series, under a heading for each machine and group; ends with a newline."""
     parts = []
     for run in runs:
+        if run.disturbed:
+            parts.append(_disturbed(run, f"{run.label}: " if len(runs) > 1 else ""))
         for section in sections:
-            lines = [_line(s) for s in section.of(run=run)]
+            some = section.of(run=run)
+            marked = any(s.disturbed_fit or s.last.row.disturbed for s in some)
+            lines = [_line(s, marked) for s in some]
             if lines:
                 name = f"{run.label}: " if len(runs) > 1 else ""
                 parts.append("\n".join([f"{name}{section.group.label}", *aligned(_HEAD, lines)]))

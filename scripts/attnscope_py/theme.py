@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from .analysis import ISA_ORDER, Variant, isa_rank
 from .results import STAGES
+from .series import ISA_ORDER, Variant, isa_rank
 
 # Fixed per ISA level, told apart with every common colour deficiency; levels to come share black.
 ISA_COLOURS = dict(zip(ISA_ORDER, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
@@ -36,6 +36,8 @@ GRID = "#dfe3e8"
 ON_BAR = "#101418"  # text on bars, which keep their colours
 PAPER = "#fdfdfd"  # the inside of hollow markers
 
+DISTURBED = "hollow: disturbed by other work"
+
 FONT = "Source Sans Pro, Liberation Sans, Arial, sans-serif"  # fonts.py brings the first
 FONT_SIZE = 13
 SMALL = 12
@@ -43,6 +45,38 @@ SMALL = 12
 
 def isa_colour(isa: str) -> str:
     return ISA_COLOURS.get(isa, FURTHER_ISA_COLOUR)
+
+
+def tint(colour: str) -> str:
+    """The colour half-way to white: markers of the second machine and those after it."""
+    return "#" + "".join(f"{(int(colour[i : i + 2], 16) + 255) // 2:02X}" for i in (1, 3, 5))
+
+
+def marker_fill(colour: str, disturbed: bool) -> str:
+    return PAPER if disturbed else colour
+
+
+def marker_legend(disturbed: bool) -> dict[str, alt.Opacity]:
+    """The encoding that puts hollow markers into a legend, where a panel has one."""
+    if not disturbed:
+        return {}
+    legend = alt.Legend(
+        title=None,
+        orient="bottom",
+        values=[DISTURBED],
+        symbolType="circle",
+        symbolFillColor=PAPER,
+        symbolStrokeColor=MUTED,
+        symbolOpacity=1,
+        labelLimit=0,
+        labelColor=MUTED,
+        labelFontSize=SMALL,
+    )
+    return {
+        "opacity": alt.Opacity(
+            "state:N", scale=alt.Scale(domain=["", DISTURBED], range=[1, 1]), legend=legend
+        )
+    }
 
 
 def isa_scale(isas: list[str]) -> alt.Scale:

@@ -26,7 +26,7 @@ def run():
             [*command, *map(str, arguments)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,  # against hanging; a loaded machine draws slowly
             check=False,
             **options,
         )

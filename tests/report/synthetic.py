@@ -112,6 +112,7 @@ def row(
         "pct_peak": 100 * flops / median / peak_gflops,
         "effective_ghz": 4.1,
         "workspace_bytes": 65536,
+        "cpu_share": 1,
     }
     made |= changes
     return {key: value for key, value in made.items() if value is not None}
@@ -155,6 +156,11 @@ def sweep(
                     )
                 )
     return rows
+
+
+def disturbed_sweep() -> list[dict[str, Any]]:
+    """A sweep in which other work ran beside every row of n=512."""
+    return [row | ({"cpu_share": 0.6} if row["keys"] == 512 else {"cpu_share": 0.97}) for row in sweep()]
 
 
 def document(rows: Sequence[dict[str, Any]], **changes: Any) -> dict[str, Any]:

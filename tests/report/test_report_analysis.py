@@ -3,8 +3,8 @@
 import pytest
 import synthetic
 from attnscope_py import analysis, summary, text_table
-from attnscope_py.analysis import pattern_class, window_extent
 from attnscope_py.results import load_run, load_runs
+from attnscope_py.series import pattern_class, window_extent
 
 
 def load(tmp_path, rows, **changes):
