@@ -70,17 +70,24 @@ def _stage_panel(
             alt.Chart(
                 alt.Data(
                     values=[
-                        {"n": f"{s.n}", "state": theme.DISTURBED, "edge": theme.MUTED}
+                        {
+                            "n": f"{s.n}",
+                            "state": theme.DISTURBED,
+                            "edge": theme.MUTED,
+                            "fill": theme.PAPER,
+                        }
                         for s in some
                         if s.disturbed
                     ]
                 )
             )
-            .mark_point(shape="circle", size=34, strokeWidth=1.5, fill=theme.PAPER, opacity=1)
+            .mark_point(shape="circle", size=34, strokeWidth=1.5, opacity=1)
             .encode(
                 x=nominal,
                 y=alt.value(-7),
+                # Fields and not properties of the mark, which would take the legend's own away.
                 stroke=alt.Stroke("edge:N", scale=None),
+                fill=alt.Fill("fill:N", scale=None),
                 **theme.marker_legend(True),
             )
         )
@@ -153,7 +160,6 @@ def _stage_panel(
             ).encode(
                 x=x,
                 y=y,
-                # A field and not a property of the mark, which would take the legend's own away.
                 stroke=alt.Stroke("edge:N", scale=None),
                 fill=alt.Fill("fill:N", scale=None),
                 **theme.marker_legend(any_disturbed),
