@@ -142,6 +142,7 @@ static void merge(const attn_plan *plan, const attn_tensors *tensors, const deco
         if (*partial_at(plan, w, slot + s).not_finite)
             attn_repair_values(&walk.view, tensors, batch, 0, problem->queries, first, last);
     }
+    attn_repair_sink(&walk.view, tensors, batch, 0, problem->queries);
 }
 
 void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,

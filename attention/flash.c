@@ -229,6 +229,7 @@ static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t co
             if (w->packed[tile] && w->not_finite[tile])
                 attn_repair_values(&walk->view, t, walk->batch, walk->row, walk->rows, tile * plan->key_tile,
                                    tile * plan->key_tile + attn_tile_keys(&walk->view, tile));
+    attn_repair_sink(&walk->view, t, walk->batch, walk->row, walk->rows);
 }
 
 flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, flash_workspace *w,

@@ -178,13 +178,17 @@ const attn_run *attn_plan_tile_runs(const attn_plan *plan, const attn_view *view
  * units [*first, *last). */
 void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, int64_t *last);
 
-/* ---- repair.c: values that are not finite ---- */
+/* ---- repair.c: what is not finite ---- */
 
 /* Packed values hold zero where V is NaN or Inf, so that masked pairs (weight 0) contribute nothing. This
  * adds each such value of keys [first, last) to the output rows [row, row + rows) that attend it: NaN gives
  * NaN, Inf gives Inf or NaN. */
 void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
                         int64_t rows, int64_t first, int64_t last);
+/* A sink logit of NaN or +inf has made NaN of the output rows [row, row + rows). Those that attend nothing get
+ * what any sink logit gives them: zeros, and the logit as log-sum-exp. */
+void attn_repair_sink(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
+                      int64_t rows);
 
 /* ---- execute.c ---- */
 

@@ -242,6 +242,7 @@ static void stage_pv(naive_rows *n) {
         for (int64_t r = 0; r < n->rows; r++)
             lse[r] = attn_lse(n->w.row_max[r], n->w.row_sum[r]);
     }
+    attn_repair_sink(&n->view, t, n->batch, n->row, n->rows);
 }
 
 static void (*const stages[ATTN_STAGE_COUNT])(naive_rows *) = {

@@ -1,12 +1,14 @@
-/* Values that are not finite.
+/* Values and sink logits that are not finite.
  *
  * In a tile that is visited for some of its pairs, a masked pair has weight 0; 0 * NaN would carry the NaN
  * of a value that nobody attends into the output. So NaN and Inf are packed as zero, and where a tile had
  * any, they are added here to the rows that do attend them. Packing looks at every value to find out, and a
- * tile with one such value is read once more. */
+ * tile with one such value is read once more. A sink logit of NaN or +inf makes NaN of every row, and the
+ * rows that attend nothing are mended afterwards: so nobody else pays for them. */
 #include "attention/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 static float load(const void *row, attn_dtype dtype, int64_t c) {
     switch (dtype) {
@@ -53,5 +55,29 @@ void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int6
                 }
             }
         }
+    }
+}
+
+static bool attends_any(const attn_view *view, int64_t i) {
+    uint64_t bits = 0;
+    for (int64_t j = 0; j < view->keys && !bits; j += 64)
+        attn_row_bits_all(view, i, j, attn_min(64, view->keys - j), &bits);
+    return bits != 0;
+}
+
+void attn_repair_sink(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
+                      int64_t rows) {
+    const attn_problem *problem = &view->plan->problem;
+    const float sink = tensors->sink_logits ? tensors->sink_logits[view->head] : -INFINITY;
+    if (sink < INFINITY)
+        return;
+    for (int64_t i = row; i < row + rows; i++) {
+        if (attends_any(view, i))
+            continue;
+        if (problem->value_dim > 0)
+            memset(attn_out_row(tensors, batch, view->head, i), 0,
+                   (size_t)problem->value_dim * sizeof(float));
+        if (tensors->lse)
+            tensors->lse[(batch * problem->heads + view->head) * problem->queries + i] = sink;
     }
 }

@@ -97,33 +97,39 @@ static void all_false_row_among_options(void **state) {
         }
 }
 
-/* Guards: an empty row with a sink logit is exactly zero, its log-sum-exp exactly that logit. */
+/* Guards: an empty row with a sink logit is exactly zero, its log-sum-exp exactly that logit, one of NaN or
+ * +inf too. Every other row is as the reference's: NaN for those two, even where all its scores are -inf. */
 static void empty_row_with_sink(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    for (size_t place = 0; place < COUNT_OF(edge_places); place++) {
-        case_spec s = edge_spec(place);
-        s.inputs = ATTN_HAS_MASK | ATTN_HAS_SINK_LOGIT;
-        attention_case *c = case_new(&s);
-        edge_mask(c, 1);
-        mask_rows(c);
-        const float logits[] = {-30.25f, 0, 77.7f, -INFINITY};
-        memcpy(c->sinks.data, logits, sizeof logits);
-        case_expect(c);
-        for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
-            edge_result r = edge_execute(c, kernels->name, edge_algorithms[a], 1);
-            case_compare(c, kernels->name, edge_algorithms[a]);
-            for (int64_t row = 0; row < s.batch * s.heads * s.queries; row++) {
-                const int64_t h = row / s.queries % s.heads;
-                if (!row_is_masked(h, row % s.queries))
-                    continue;
-                assert_true(r.lse[row] == logits[h]);
-                for (int64_t d = 0; d < s.value_dim; d++)
-                    assert_true(r.out[row * s.value_dim + d] == 0);
+    static const float logits[][4] = {{-30.25f, 0, 77.7f, -INFINITY}, {NAN, INFINITY, -INFINITY, NAN}};
+    for (size_t place = 0; place < COUNT_OF(edge_places); place++)
+        for (int kind = 0; kind < 4; kind++) { /* which logits, whether scores are -inf */
+            case_spec s = edge_spec(place);
+            s.inputs = ATTN_HAS_MASK | ATTN_HAS_SINK_LOGIT;
+            attention_case *c = case_new(&s);
+            edge_mask(c, 1);
+            mask_rows(c);
+            memcpy(c->sinks.data, logits[kind % 2], sizeof logits[0]);
+            if (kind >= 2) {
+                edge_fill(c, &c->tensors.q, 0.25f);
+                edge_fill(c, &c->tensors.k, -INFINITY);
             }
-            edge_free(&r);
+            case_expect(c);
+            for (size_t a = 0; a < 2 * EDGE_ALGORITHMS; a++) {
+                edge_result r = edge_execute(c, kernels->name, edge_algorithms[a / 2], 1 + (int)a % 2);
+                case_compare(c, kernels->name, edge_algorithms[a / 2]);
+                for (int64_t row = 0; row < s.batch * s.heads * s.queries; row++) {
+                    const int64_t h = row / s.queries % s.heads;
+                    if (!row_is_masked(h, row % s.queries))
+                        continue;
+                    assert_true(edge_same(r.lse[row], logits[kind % 2][h]));
+                    for (int64_t d = 0; d < s.value_dim; d++)
+                        assert_true(r.out[row * s.value_dim + d] == 0);
+                }
+                edge_free(&r);
+            }
+            case_free(c);
         }
-        case_free(c);
-    }
 }
 
 /* Guards: causal and padding together leave row 0 of q=k=4 empty: zeros, not NaN (burn#4697); with longer
