@@ -6,7 +6,6 @@
  * Method: "Flash-Decoding", Dao, Haziza, Massa, Sizov, 2023. */
 #include "attention/flash.h"
 
-#include <float.h>
 #include <string.h>
 
 /* Partial results kept at a time, at least one (batch, head)'s: enough for the largest number of threads. */
@@ -93,10 +92,11 @@ static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode
     attn_counts_publish(tensors, &total);
 }
 
-/* e^x for x <= 0 by the kernels' rule: what would be subnormal is 0. */
-static float exp_below(float x) {
-    const double e = exp((double)x);
-    return e < (double)FLT_MIN ? 0 : (float)e;
+/* e^x by the level's exponential. */
+static float exp_of(const attn_plan *plan, float x) {
+    float e;
+    plan->kernels->exp(&e, &x, 1);
+    return e;
 }
 
 /* Merges row r of the splits: its output into acc of the first partial, its maximum and sum likewise. */
@@ -110,10 +110,10 @@ static void merge_row(const attn_plan *plan, const decode_workspace *w, int64_t 
     const float reference = most == -INFINITY ? 0 : most;
     float sum = 0;
     if (sink != -INFINITY)
-        sum = exp_below(sink - reference);
+        sum = exp_of(plan, sink - reference);
     for (int64_t s = 0; s < plan->splits; s++) {
         const partial from = partial_at(plan, w, slot + s);
-        const float weight = exp_below(from.row_max[r] - reference);
+        const float weight = exp_of(plan, from.row_max[r] - reference);
         sum += weight * from.row_sum[r];
         for (int64_t c = 0; c < columns; c++) {
             const float before = s == 0 ? 0 : into.acc[r * columns + c];
