@@ -1,5 +1,5 @@
-/* There is one exponential: what softmax and the flash tile compute with is bit for bit what exp gives, in
- * vector bodies and tails. test_kernels_exp.c says how good that is. */
+/* There is one exponential: what softmax, the flash tile and the merging of splits compute with is bit for
+ * bit what exp gives, in vector bodies and tails. test_kernels_exp.c says how good that is. */
 #include "tests/support.h"
 
 #include <math.h>
@@ -177,6 +177,43 @@ static void in_rescaling(void **state) {
         }
 }
 
+/* Guards: what weighs the splits of the keys when they are merged. Two splits of 2048 keys, with scores 0 and
+ * x and values 0 and 1; x is so low that the sum stays 2048, so the output is e^x itself. */
+static void in_merging(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    enum { N = 2048, ROWS = 8 };
+    static float keys[2 * N];
+    float x[ROWS], out[ROWS];
+    for (int j = 0; j < 2 * N; j++)
+        keys[j] = j < N ? 0 : 1;
+    const attn_problem problem = {.batch = 1,
+                                  .heads = 1,
+                                  .kv_heads = 1,
+                                  .queries = ROWS,
+                                  .keys = (int64_t)2 * N,
+                                  .head_dim = 1,
+                                  .value_dim = 1,
+                                  .scale = 1};
+    const attn_options options = {.isa = kernels->name, .algorithm = ATTN_FLASH};
+    const attn_tensors tensors = {
+        .q = {x, 0, 0, 1}, .k = {keys, 0, 0, 1}, .v = {keys, 0, 0, 1}, .out = out, .out_row_stride = 1};
+    attn_plan *plan = NULL;
+    attn_error error = {""};
+    if (attn_plan_create(&problem, &options, &plan, &error) != ATTN_OK)
+        test_fail("%s", error.text);
+    assert_int_equal(attn_plan_info(plan).key_splits, 2);
+    test_rng rng = test_rng_start("shared merging", 0);
+    for (int repeat = 0; repeat < 50; repeat++) {
+        for (int i = 0; i < ROWS; i++)
+            x[i] = (float)(-18 - 71 * test_uniform(&rng));
+        if (attn_execute(plan, &tensors, NULL, 1, &error) != ATTN_OK)
+            test_fail("%s", error.text);
+        for (int i = 0; i < ROWS; i++)
+            same(kernels, out[i], exp_of(kernels, x[i]), x[i], "merged row", i, ROWS);
+    }
+    attn_plan_destroy(plan);
+}
+
 /* Guards: levels that have FMA compute the same exponential, bit for bit: what was found about one on every
  * float holds for the others. */
 static void same_with_fma(void **state) {
@@ -212,6 +249,7 @@ int main(void) {
     test_add_levels(&list, "softmax's exponential is exp", in_softmax);
     test_add_levels(&list, "flash's exponential is exp", in_flash_tile);
     test_add_levels(&list, "flash rescales by exp", in_rescaling);
+    test_add_levels(&list, "merging weighs by exp", in_merging);
     test_add(&list, "exp is the same at all levels with FMA", same_with_fma);
     return test_run_list("kernels_exp_shared", &list);
 }
