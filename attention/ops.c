@@ -41,9 +41,7 @@ static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n
         return ATTN_OK;
     const int64_t depth = attn_min(BLOCK_DEPTH, attn_max(k, 1));
     const int64_t rows = kernels->query_tile, columns = attn_round_up(n, kernels->nr);
-    int64_t floats;
-    if (__builtin_mul_overflow(depth, rows + columns + kernels->nr, &floats) || floats > INT64_MAX / 8)
-        return attn_fail(error, ATTN_NO_MEMORY, "no memory to pack %lld columns", (long long)n);
+    const int64_t floats = depth * (rows + columns + kernels->nr); /* below 2^50, as n is checked */
     float *packed = aligned_alloc(ATTN_ALIGN_BYTES, (size_t)attn_round_up(floats * 4, ATTN_ALIGN_BYTES));
     if (!packed)
         return attn_fail(error, ATTN_NO_MEMORY, "no memory to pack %lld columns", (long long)n);

@@ -113,6 +113,34 @@ static void bad_patterns(void **state) {
     }
 }
 
+/* Guards: a pointer that must be there is asked for by name. */
+static void missing_pointers(void **state) {
+    const attn_problem problem = good();
+    attn_plan *plan = (attn_plan *)&plan; /* must be cleared */
+    attn_pattern pattern = {.terms = ATTN_SINK, .sink = 77};
+    attn_error error;
+    float x[4] = {1, 2, 3, 4};
+    assert_int_equal(attn_plan_create(&problem, NULL, NULL, &error), ATTN_INVALID);
+    assert_string_equal(error.text, "plan is NULL");
+    assert_int_equal(attn_plan_create(NULL, NULL, &plan, &error), ATTN_INVALID);
+    assert_string_equal(error.text, "problem is NULL");
+    assert_null(plan);
+    assert_int_equal(attn_pattern_parse(NULL, &pattern, &error), ATTN_INVALID);
+    assert_string_equal(error.text, "pattern is NULL");
+    assert_int_equal(pattern.sink, 77);
+    for (int missing = 0; missing < 3; missing++) {
+        const float *a = missing == 0 ? NULL : x, *b = missing == 1 ? NULL : x;
+        float *c = missing == 2 ? NULL : x;
+        const char text[] = {'m', 'a', 't', 'r', 'i', 'x', ' ', (char)('a' + missing), '\0'};
+        assert_int_equal(attn_matmul_nt_f32(NULL, 2, 2, 2, a, 2, b, 2, c, 2, &error), ATTN_INVALID);
+        assert_non_null(strstr(error.text, text));
+        assert_int_equal(attn_matmul_nn_f32(NULL, 2, 2, 2, a, 2, b, 2, c, 2, &error), ATTN_INVALID);
+        assert_non_null(strstr(error.text, text));
+    }
+    assert_int_equal(attn_step_tasks(NULL, 1, 0), 0);
+    assert_true(x[0] == 1 && x[1] == 2 && x[2] == 3 && x[3] == 4);
+}
+
 /* Guards: tensors that do not fit the plan are refused by name, and nothing is written. */
 static void bad_tensors(void **state) {
     attn_problem problem = good();
@@ -141,6 +169,12 @@ static void bad_tensors(void **state) {
     assert_non_null(strstr(error.text, "aligned"));
     assert_int_equal(attn_execute_part(plan, &tensors, NULL, 0, 1, &error), ATTN_INVALID);
     assert_non_null(strstr(error.text, "workspace"));
+    static const int parts[][2] = {{0, 0}, {-1, 2}, {2, 2}, {0, -1}};
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        assert_int_equal(attn_execute_part(plan, &tensors, NULL, parts[i][0], parts[i][1], &error),
+                         ATTN_INVALID);
+        assert_non_null(strstr(error.text, "part is"));
+    }
     assert_int_equal(attn_execute(NULL, &tensors, NULL, 1, &error), ATTN_INVALID);
     assert_int_equal(attn_execute(plan, NULL, NULL, 1, &error), ATTN_INVALID);
     attn_plan_destroy(plan);
@@ -155,6 +189,17 @@ static void bad_tensors(void **state) {
     tensors.kv_lens = negative;
     assert_int_equal(attn_execute(plan, &tensors, NULL, 1, &error), ATTN_INVALID);
     assert_non_null(strstr(error.text, "kv_lens[1] is -1"));
+    attn_plan_destroy(plan);
+
+    problem.inputs = ATTN_HAS_Q_OFFSETS;
+    assert_int_equal(attn_plan_create(&problem, NULL, &plan, &error), ATTN_OK);
+    tensors.kv_lens = NULL;
+    const int64_t most = (int64_t)1 << 60, far[][2] = {{most + 1, 0}, {0, -most - 1}};
+    for (size_t i = 0; i < COUNT_OF(far); i++) {
+        tensors.q_offsets = far[i];
+        assert_int_equal(attn_execute(plan, &tensors, NULL, 1, &error), ATTN_INVALID);
+        assert_non_null(strstr(error.text, i == 0 ? "q_offsets[0] is 1152" : "q_offsets[1] is -1152"));
+    }
     attn_plan_destroy(plan);
     attn_plan_destroy(NULL);
     for (size_t i = 0; i < COUNT_OF(out); i++)
@@ -293,7 +338,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_sizes),      cmocka_unit_test(bad_options),   cmocka_unit_test(bad_patterns),
         cmocka_unit_test(bad_tensors),    cmocka_unit_test(pattern_text),  cmocka_unit_test(bad_text),
-        cmocka_unit_test(bad_operations), cmocka_unit_test(storage_types),
+        cmocka_unit_test(bad_operations), cmocka_unit_test(storage_types), cmocka_unit_test(missing_pointers),
     };
     return test_run("problem", tests, COUNT_OF(tests));
 }

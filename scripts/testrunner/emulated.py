@@ -42,6 +42,7 @@ LEFT_OUT = {
     "edges_shapes": _RANDOM,
     "edges_splits": _PLANS,
     "index64": _PLANS,
+    "look": _PLANS,
     "options": _RANDOM,
     "plan": _PLANS,
     "reuse": _PLANS,

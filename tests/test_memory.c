@@ -1,0 +1,197 @@
+/* When memory runs out: the k-th allocation of a call fails, for k = 1, 2, ... until the call needs no more.
+ * Each time the call says so, leaves nothing behind and has written nothing. */
+#include "tests/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/plan.h"
+#include "tests/patterns.h"
+
+/* ---- allocators between the library and the C library: the linker puts them there (--wrap) ---- */
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void __wrap_free(void *memory);
+
+static struct {
+    bool on;
+    int failing; /* number of the allocation that fails, from 1 */
+    int asked;   /* so far */
+    int held;    /* blocks that are not freed yet */
+} memory;
+
+static bool fails(void) {
+    return memory.on && ++memory.asked == memory.failing;
+}
+
+static void *held(void *block) {
+    memory.held += memory.on && block;
+    return block;
+}
+
+void *__wrap_malloc(size_t bytes) {
+    return fails() ? NULL : held(__real_malloc(bytes));
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return fails() ? NULL : held(__real_calloc(count, bytes));
+}
+
+void *__wrap_realloc(void *old, size_t bytes) {
+    if (fails())
+        return NULL;
+    return old ? __real_realloc(old, bytes) : held(__real_malloc(bytes));
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    return fails() ? NULL : held(__real_aligned_alloc(alignment, bytes));
+}
+
+void __wrap_free(void *block) {
+    memory.held -= memory.on && block;
+    __real_free(block);
+}
+
+/* Makes something and gives it back; where it cannot, looks whether anything was made after all. */
+typedef attn_status attempt(void *context, attn_error *error);
+
+/* Returns how many allocations the attempt takes: each has failed once. */
+static int each_failure(const char *what, attempt *make, void *context) {
+    for (int k = 1;; k++) {
+        attn_error error = {""};
+        memory.failing = k;
+        memory.asked = memory.held = 0;
+        memory.on = true;
+        const attn_status status = make(context, &error);
+        memory.on = false;
+        if (memory.held != 0)
+            test_fail("%s: allocation %d failed, %d blocks are left", what, k, memory.held);
+        if (memory.asked < k) {
+            assert_int_equal(status, ATTN_OK);
+            return k - 1;
+        }
+        if (status != ATTN_NO_MEMORY || strncmp(error.text, "no memory ", 10) != 0)
+            test_fail("%s: allocation %d failed, status %d, '%s'", what, k, status, error.text);
+    }
+}
+
+/* ---- what allocates ---- */
+
+typedef struct planned {
+    attn_problem problem;
+    attn_options options;
+} planned;
+
+static attn_status make_plan(void *context, attn_error *error) {
+    const planned *p = context;
+    attn_plan *plan = (attn_plan *)&memory; /* must be cleared */
+    const attn_status status = attn_plan_create(&p->problem, &p->options, &plan, error);
+    if ((status == ATTN_OK) != (plan != NULL))
+        test_fail("status %d and plan %p", status, (void *)plan);
+    attn_plan_destroy(plan);
+    return status;
+}
+
+static attn_status look(void *context, attn_error *error) {
+    attn_look *made = attn_look_open(context, NULL, 0, 0);
+    strcpy(error->text, "no memory to look"); /* which says so by NULL */
+    const attn_status status = made ? ATTN_OK : ATTN_NO_MEMORY;
+    attn_look_close(made);
+    return status;
+}
+
+/* Guards: plans of every pattern, with runs kept or not, few and so many that their list grows; and looking
+ * at them. */
+static void plans(void **state) {
+    static const uint8_t map[2 * 4096] = {0, 1, 1}; /* as many blocks as size 1 takes */
+    static const struct {
+        int64_t queries, keys;
+        uint32_t inputs;
+    } shapes[] = {{50, 60, 0}, {50, 60, ATTN_HAS_Q_OFFSETS}, {5, 0, 0}, {0, 5, 0}, {1, 3000, 0}};
+    int most = 0;
+    for (int p = 0; p < pattern_count(); p++)
+        for (size_t shape = 0; shape < COUNT_OF(shapes); shape++) {
+            planned it = {.options.algorithm = ATTN_AUTO};
+            attn_problem_init(&it.problem, 1, 2, 1, shapes[shape].queries, shapes[shape].keys, 8, 8);
+            it.problem.inputs = shapes[shape].inputs;
+            it.problem.pattern = pattern_at(p, 2);
+            it.problem.pattern.block_map = map;
+            const int taken = each_failure(pattern_text(p), make_plan, &it);
+            assert_true(taken >= 5); /* the plan and its four lists at least */
+            most = taken > most ? taken : most;
+            attn_plan *plan;
+            assert_int_equal(attn_plan_create(&it.problem, NULL, &plan, NULL), ATTN_OK);
+            assert_int_equal(each_failure("look", look, plan), 5);
+            attn_plan_destroy(plan);
+        }
+    assert_true(most >= 8);
+    planned grows = {.options.algorithm = ATTN_FLASH};
+    attn_problem_init(&grows.problem, 1, 1, 1, 8192, 8192, 8, 8);
+    assert_int_equal(attn_pattern_parse("causal", &grows.problem.pattern, NULL), ATTN_OK);
+    assert_true(each_failure("causal, many tiles", make_plan, &grows) >= 7);
+}
+
+typedef struct execution {
+    attn_plan *plan;
+    attn_tensors tensors;
+    float out[8];
+} execution;
+
+static attn_status execute(void *context, attn_error *error) {
+    execution *e = context;
+    for (size_t i = 0; i < COUNT_OF(e->out); i++)
+        e->out[i] = 7;
+    const attn_status status = attn_execute(e->plan, &e->tensors, NULL, 1, error);
+    for (size_t i = 0; i < COUNT_OF(e->out); i++)
+        assert_true((e->out[i] == 7) == (status != ATTN_OK));
+    return status;
+}
+
+/* Guards: an execution that brings its own workspace, with either algorithm. */
+static void executions(void **state) {
+    static const float data[2 * 4 * 4];
+    attn_problem problem;
+    attn_problem_init(&problem, 1, 2, 2, 2, 3, 4, 2);
+    for (int algorithm = ATTN_NAIVE; algorithm <= ATTN_FLASH; algorithm++) {
+        execution e = {.plan = NULL};
+        const attn_options options = {.algorithm = (attn_algorithm)algorithm};
+        assert_int_equal(attn_plan_create(&problem, &options, &e.plan, NULL), ATTN_OK);
+        attn_tensors_init(&e.tensors, &problem, data, data, data, e.out);
+        assert_int_equal(each_failure("execution", execute, &e), 1);
+        attn_plan_destroy(e.plan);
+    }
+}
+
+static attn_status multiply(void *context, attn_error *error) {
+    static const float a[4] = {1, 2, 3, 4};
+    const bool *transposed = context;
+    float c[4] = {9, 9, 9, 9};
+    const attn_status status = *transposed ? attn_matmul_nt_f32(NULL, 2, 2, 2, a, 2, a, 2, c, 2, error)
+                                           : attn_matmul_nn_f32(NULL, 2, 2, 2, a, 2, a, 2, c, 2, error);
+    assert_true(c[0] == (status != ATTN_OK ? 9 : *transposed ? 5 : 7));
+    assert_true(c[3] == (status != ATTN_OK ? 9 : *transposed ? 25 : 22));
+    return status;
+}
+
+/* Guards: the single operations that pack their matrices. */
+static void operations(void **state) {
+    for (int transposed = 0; transposed < 2; transposed++)
+        assert_int_equal(each_failure("matmul", multiply, &(bool){transposed}), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans),
+        cmocka_unit_test(executions),
+        cmocka_unit_test(operations),
+    };
+    return test_run("memory", tests, COUNT_OF(tests));
+}
