@@ -76,27 +76,38 @@ static void pack_a(float *dst, const void *src, attn_dtype dtype, int64_t src_st
 }
 
 static void pack_bt(float *dst, const void *src, attn_dtype dtype, int64_t src_stride, int64_t rows,
-                    int64_t depth){PACK_DISPATCH(pack_rows_, NR, dst, src, src_stride, rows, depth, 1.0f)}
+                    int64_t depth) {
+    PACK_DISPATCH(pack_rows_, NR, dst, src, src_stride, rows, depth, 1.0f)
+}
+
+/* Rows that go into one panel before the next panel's, as many as fill a line of the cache: where panels lie
+ * a power of two apart, the lines that take one row share a set, and half written would be driven out. Row by
+ * row pack_b took 2 to 4 times as long at `scalar`, 1.1 to 1.9 times with `finite_only` (n = 1024, D = 64 to
+ * 128, Zen 3). */
+#define PACK_LINE (NR < 16 ? 16 / NR : 1)
 
 /* x - x is zero for finite x and NaN for the rest: the sum of these says whether all were finite. */
 VF_INLINE void pack_columns_(attn_dtype dtype, float *dst, int64_t panel_stride, const void *src,
                              int64_t src_stride, int64_t depth, int64_t cols, bool finite_only, vf *check) {
     const vf zero = vf_set1(0.0f);
     vf sum = *check;
-    for (int64_t k = 0; k < depth; k++) {
-        float *out = dst + k * NR;
-        for (int64_t c = 0; c < cols; c += NR, out += panel_stride) {
-            int64_t left = cols - c;
-            vf x0 = pack_load_(src, dtype, k * src_stride + c, left);
-            vf x1 = left > VL ? pack_load_(src, dtype, k * src_stride + c + VL, left - VL) : zero;
-            vf d0 = vf_sub(x0, x0), d1 = vf_sub(x1, x1);
-            sum = vf_add(sum, vf_add(d0, d1));
-            if (finite_only) {
-                x0 = vf_select(vf_eq(d0, zero), x0, zero);
-                x1 = vf_select(vf_eq(d1, zero), x1, zero);
+    for (int64_t top = 0; top < depth; top += PACK_LINE, dst += PACK_LINE * NR) {
+        float *panel = dst;
+        for (int64_t c = 0; c < cols; c += NR, panel += panel_stride) {
+            const int64_t left = cols - c;
+            for (int64_t i = 0; i < PACK_LINE && top + i < depth; i++) {
+                const int64_t at = (top + i) * src_stride + c;
+                vf x0 = pack_load_(src, dtype, at, left);
+                vf x1 = left > VL ? pack_load_(src, dtype, at + VL, left - VL) : zero;
+                vf d0 = vf_sub(x0, x0), d1 = vf_sub(x1, x1);
+                sum = vf_add(sum, vf_add(d0, d1));
+                if (finite_only) {
+                    x0 = vf_select(vf_eq(d0, zero), x0, zero);
+                    x1 = vf_select(vf_eq(d1, zero), x1, zero);
+                }
+                vf_store(panel + i * NR, x0);
+                vf_store(panel + i * NR + VL, x1);
             }
-            vf_store(out, x0);
-            vf_store(out + VL, x1);
         }
     }
     *check = sum;
