@@ -72,7 +72,7 @@ VF_INLINE float row_max_(const float *x, int64_t n) {
 /* Three passes: maximum, exponentials and their sum (four vectors of partial sums), division. */
 static void softmax(float *x, int64_t n, float sink_logit, float *row_max, float *row_sum) {
     float maximum = row_max_(x, n);
-    if (!(maximum >= sink_logit)) /* also for a NaN sink, which then makes the sum NaN */
+    if (sink_logit > maximum) /* one of NaN makes the sum NaN */
         maximum = sink_logit;
     /* With nothing attended any finite reference makes every exponential zero. */
     float reference = maximum == -INFINITY ? 0.0f : maximum;

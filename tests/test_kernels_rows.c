@@ -282,16 +282,17 @@ static void softmax(void **state) {
     test_note("%s: used %.3f of the softmax tolerance", kernels->name, softmax_used);
 }
 
-/* Guards: NaN or +inf at any place makes every attended element NaN, and the sum NaN. */
+/* Guards: NaN or +inf at any place, or as the sink logit, makes every attended element NaN, and the sum NaN.
+ */
 static void softmax_nan(void **state) {
     const attn_kernels *kernels = test_kernels(state);
     for (int64_t n = 1; n < 70; n += n < 40 ? 1 : 13)
-        for (int64_t at = 0; at < n; at++)
+        for (int64_t at = 0; at <= n; at++) /* n: the sink */
             for (int inf = 0; inf < 2; inf++) {
                 row r = row_new(n, GUARD_BACK, "softmax nan", 1);
-                r.x[at] = inf ? INFINITY : NAN;
-                float row_max, row_sum;
-                kernels->softmax(r.x, n, -INFINITY, &row_max, &row_sum);
+                float row_max, row_sum, sink = -INFINITY;
+                *(at < n ? &r.x[at] : &sink) = inf ? INFINITY : NAN;
+                kernels->softmax(r.x, n, sink, &row_max, &row_sum);
                 for (int64_t i = 0; i < n; i++)
                     if (!isnan(r.x[i]))
                         test_fail("n=%d, %s at %d: x[%d] = %g", (int)n, inf ? "inf" : "NaN", (int)at, (int)i,
