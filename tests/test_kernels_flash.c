@@ -102,7 +102,7 @@ typedef struct buffers {
 /* Bits and biases of block [first, first + n) for all rows, flush against the guard like all else. */
 static attn_score_ops block_ops(const flash_case *c, const flash_data *d, buffers *b, int64_t first,
                                 int64_t n) {
-    const int64_t words = (n + 63) / 64, stride = n + 1;
+    const int64_t words = (n + 63) / 64 + 1, stride = n + 1; /* wider than the block */
     guard_free(&b->bias);
     guard_free(&b->bits);
     b->bias = floats((c->rows - 1) * stride + n, c->place, false);
@@ -315,11 +315,30 @@ static void rows_stand_alone(void **state) {
     data_free(&d);
 }
 
+/* Guards: a row that attended nothing is exactly zero whatever its accumulator holds, and its neighbours are
+ * not. */
+static void finish_of_nothing(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    static _Alignas(64) float acc[3 * 128];
+    const float sums[] = {2, 0, 4};
+    float out[3 * 65];
+    assert_true(kernels->nr < 64);
+    for (int64_t dim = 1; dim <= kernels->nr + 1; dim++) {
+        const int64_t stride = round_up(dim, kernels->nr);
+        for (int64_t i = 0; i < 3 * stride; i++)
+            acc[i] = i / stride == 1 ? NAN : 8;
+        test_call(kernels->flash_finish(3, dim, acc, sums, out, dim));
+        for (int64_t i = 0; i < 3 * dim; i++)
+            assert_true(out[i] == (i / dim == 0 ? 4 : i / dim == 1 ? 0 : 2));
+    }
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "flash tile shapes", shapes);
     test_add_levels(&list, "flash tile options", options);
     test_add_levels(&list, "flash tile adversarial data", adversarial);
     test_add_levels(&list, "flash tile rows stand alone", rows_stand_alone);
+    test_add_levels(&list, "flash finish of nothing", finish_of_nothing);
     return test_run_list("kernels_flash", &list);
 }
