@@ -108,3 +108,40 @@ attn_counts attn_look_count(attn_look *look) {
         counts.pairs_executed = attended;
     return counts;
 }
+
+/* Adds to change[t] how many more runs hold key tile t than hold tile t - 1, over the head's query tiles. */
+static void add_changes(const attn_plan *plan, int64_t head, int64_t *scratch, attn_run *runs,
+                        int64_t *change) {
+    const attn_view view = attn_view_static(plan, head);
+    for (int64_t t = 0; t < plan->query_tiles; t++) {
+        const int64_t count = attn_runs(&view, t, scratch, runs, true);
+        for (int64_t k = 0; k < count; k++) {
+            change[runs[k].first]++;
+            change[runs[k].last]--;
+        }
+    }
+}
+
+int64_t attn_plan_keys_attended(const attn_plan *plan) {
+    const attn_problem *problem = &plan->problem;
+    const bool alike = plan->heads_distinct == 1; /* one head tells of all */
+    const int64_t group = alike ? 1 : problem->heads / problem->kv_heads;
+    const int64_t kv_heads = alike ? 1 : problem->kv_heads;
+    int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
+    attn_run *runs = malloc((size_t)attn_runs_limit(plan, true) * sizeof *runs);
+    int64_t *change = malloc(((size_t)plan->key_tiles + 1) * sizeof *change);
+    int64_t keys = scratch && runs && change ? 0 : -1;
+    for (int64_t kv = 0; kv < kv_heads && keys >= 0; kv++) {
+        memset(change, 0, ((size_t)plan->key_tiles + 1) * sizeof *change);
+        for (int64_t head = kv * group; head < (kv + 1) * group; head++)
+            add_changes(plan, head, scratch, runs, change);
+        int64_t holding = 0;
+        for (int64_t t = 0; t < plan->key_tiles; t++)
+            if ((holding += change[t]) > 0)
+                keys += attn_min(plan->key_tile, problem->keys - t * plan->key_tile);
+    }
+    free(scratch);
+    free(runs);
+    free(change);
+    return alike ? keys * problem->kv_heads : keys;
+}

@@ -9,31 +9,6 @@
 #define SPLIT_MOST_QUERIES 8
 #define SPLIT_TILES 32
 
-static attn_tile_kind kind_in(const attn_run *runs, int64_t count, int64_t key_tile) {
-    for (int64_t k = 0; k < count; k++)
-        if (runs[k].first <= key_tile && key_tile < runs[k].last)
-            return runs[k].kind;
-    return ATTN_TILE_ABSENT;
-}
-
-attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t query_tile,
-                                   int64_t key_tile) {
-    const attn_view view = attn_view_static(plan, head);
-    int64_t count;
-    if (plan->runs && !(plan->problem.pattern.terms & ATTN_STRIDE)) {
-        const attn_run *runs = attn_plan_tile_runs(plan, &view, query_tile, NULL, NULL, &count);
-        return kind_in(runs, count, key_tile);
-    }
-    int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
-    attn_run *runs = malloc((size_t)attn_runs_limit(plan, true) * sizeof *runs);
-    attn_tile_kind kind = ATTN_TILE_ABSENT;
-    if (scratch && runs)
-        kind = kind_in(runs, attn_runs(&view, query_tile, scratch, runs, true), key_tile);
-    free(scratch);
-    free(runs);
-    return kind;
-}
-
 attn_info attn_plan_info(const attn_plan *plan) {
     return plan->info;
 }

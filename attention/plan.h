@@ -6,9 +6,10 @@
 
 typedef enum attn_tile_kind { ATTN_TILE_ABSENT, ATTN_TILE_PARTIAL, ATTN_TILE_FULL } attn_tile_kind;
 
-/* Kind of the tile `query_tile` x `key_tile` (indices) of query head `head`, by the pattern alone, with the
- * offset Nk - Nq. */
-attn_tile_kind attn_plan_tile_kind(const attn_plan *plan, int64_t head, int64_t query_tile, int64_t key_tile);
+/* Keys that lie in tiles which some query attends, over all key/value heads of one batch: what of K and V has
+ * to be read, whichever algorithm reads it. By the pattern alone, with the offset Nk - Nq. Negative when
+ * there is no memory. */
+int64_t attn_plan_keys_attended(const attn_plan *plan);
 
 /* ---- Looking at what an execution would visit, without executing ----
  * One (batch, head) of a plan. `tensors` brings the lengths, offsets, segments, mask and bias that the plan

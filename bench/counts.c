@@ -5,37 +5,6 @@
 
 #include <stdio.h>
 
-/* Is key tile k of `head` visited for any query? Tiles near the diagonal are asked first: in most
- * patterns the answer is there. */
-static bool key_tile_visited(const attn_plan *plan, int64_t head, int64_t k, int64_t key_tiles,
-                             int64_t query_tiles) {
-    const int64_t middle = k * query_tiles / key_tiles;
-    for (int64_t step = 0; step < query_tiles; step++) {
-        const int64_t below = middle + step, above = middle - step;
-        if (below < query_tiles && attn_plan_tile_kind(plan, head, below, k) != ATTN_TILE_ABSENT)
-            return true;
-        if (step > 0 && above >= 0 && attn_plan_tile_kind(plan, head, above, k) != ATTN_TILE_ABSENT)
-            return true;
-    }
-    return false;
-}
-
-/* Keys of one head that have to be read, to the tile: all of them, unless few queries and a pattern
- * leave some out, as when decoding with a window. */
-static int64_t keys_needed(const attn_plan *plan, const attn_info *info, const attn_problem *p) {
-    /* With as many queries as keys every key is some query's own; asking would only take time. */
-    if (p->queries >= p->keys || p->pattern.terms == 0)
-        return p->keys;
-    const int64_t key_tiles = (p->keys + info->key_tile - 1) / info->key_tile;
-    const int64_t query_tiles = (p->queries + info->query_tile - 1) / info->query_tile;
-    int64_t keys = 0;
-    for (int64_t k = 0; k < key_tiles; k++) {
-        if (key_tile_visited(plan, 0, k, key_tiles, query_tiles))
-            keys += k + 1 < key_tiles ? info->key_tile : p->keys - k * info->key_tile;
-    }
-    return keys;
-}
-
 static void count_attention(bench_row *row, const attn_plan *plan) {
     const attn_problem *p = &row->problem;
     const attn_info *info = &row->info;
@@ -45,7 +14,10 @@ static void count_attention(bench_row *row, const attn_plan *plan) {
     row->flops_executed = per_pair * (double)info->pairs_executed;
     row->flops_dense = per_pair * (double)info->pairs_dense;
     const double query_rows = (double)(p->batch * p->heads * p->queries);
-    const double key_rows = (double)(p->batch * p->kv_heads) * (double)keys_needed(plan, info, p);
+    const int64_t keys = attn_plan_keys_attended(plan);
+    if (keys < 0)
+        snprintf(row->error, sizeof row->error, "no memory to count the keys that are attended");
+    const double key_rows = (double)p->batch * (double)keys;
     row->bytes_compulsory = query_rows * ((double)p->head_dim * element + (double)p->value_dim * 4) +
                             key_rows * (double)(p->head_dim + p->value_dim) * element;
 }

@@ -71,10 +71,22 @@ static void idle_threads_are_not_used(void **state) {
     assert_int_equal(pairs[0] + pairs[1], CALLS * row.info.pairs_executed);
 }
 
+/* Guards: with as many queries as keys, what no query attends is not counted as read: Q, the output, and K
+ * and V of the one tile of keys that the sink reaches; without a pattern all of them. */
+static void bytes_are_those_of_attended_keys(void **state) {
+    (void)state;
+    bench_row row = make_row(4096, 4096, 1);
+    assert_true(row.bytes_compulsory == 4.0 * 16 * (2 * 4096 + 2 * 4096));
+    assert_int_equal(attn_pattern_parse("sink=4", &row.problem.pattern, NULL), ATTN_OK);
+    assert_int_equal(bench_row_count(&row), 0);
+    assert_true(row.bytes_compulsory == 4.0 * 16 * (2 * 4096 + 2 * row.info.key_tile));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoding_is_shared),
         cmocka_unit_test(idle_threads_are_not_used),
+        cmocka_unit_test(bytes_are_those_of_attended_keys),
     };
     return test_run("harness", tests, COUNT_OF(tests));
 }

@@ -180,6 +180,52 @@ static void combinations(void **state) {
     }
 }
 
+/* Does some query of a query head of group `kv` attend a key of [first, last)? */
+static bool group_attends(const attn_problem *problem, int64_t kv, int64_t first, int64_t last) {
+    const int64_t group = problem->heads / problem->kv_heads;
+    for (int64_t h = kv * group; h < (kv + 1) * group; h++)
+        for (int64_t i = 0; i < problem->queries; i++)
+            for (int64_t j = first; j < last; j++)
+                if (ref_attended(problem, &(attn_tensors){0}, 0, h, i, j))
+                    return true;
+    return false;
+}
+
+/* Guards: the keys that have to be read are those of tiles that some query of some query head attends, also
+ * with as many queries as keys and with maps that differ by head, whichever algorithm is asked. */
+static void keys_attended(void **state) {
+    (void)state;
+    static const struct { int64_t queries, keys; } sizes[] = {{200, 200}, {3, 300}, {130, 129}, {90, 450}};
+    const int listed = pattern_count();
+    for (int n = 0; n < listed + test_count(20, 100, 1000); n++)
+        for (size_t k = 0; k < COUNT_OF(sizes); k++) {
+            test_rng rng = test_rng_start("keys attended", (uint64_t)n);
+            case_spec s = {.batch = 1, .heads = 4, .kv_heads = 2, .head_dim = 1, .value_dim = 1};
+            s.queries = sizes[k].queries;
+            s.keys = sizes[k].keys;
+            s.pattern = n < listed ? pattern_at(n, 4) : pattern_random(&rng, s.keys, 4);
+            attention_case *c = case_new(&s);
+            const bool flash = !(s.pattern.terms & ATTN_TOPK) && n % 2;
+            const attn_options options = {.algorithm = flash ? ATTN_FLASH : ATTN_NAIVE};
+            attn_plan *plan;
+            attn_error error = {""};
+            if (attn_plan_create(&c->problem, &options, &plan, &error) != ATTN_OK)
+                test_fail("%s: %s", case_describe(&s), error.text);
+            const int64_t tile = attn_plan_info(plan).key_tile;
+            int64_t right = 0;
+            for (int64_t kv = 0; kv < s.kv_heads; kv++)
+                for (int64_t first = 0; first < s.keys; first += tile) {
+                    const int64_t last = first + tile < s.keys ? first + tile : s.keys;
+                    right += group_attends(&c->problem, kv, first, last) ? last - first : 0;
+                }
+            const int64_t told = attn_plan_keys_attended(plan);
+            if (told != right)
+                test_fail("%s: %d keys, should be %d", case_describe(&s), (int)told, (int)right);
+            attn_plan_destroy(plan);
+            case_free(c);
+        }
+}
+
 /* Guards: nothing to look at, and nothing to close. */
 static void empty(void **state) {
     attn_look_close(NULL);
@@ -191,6 +237,7 @@ static void empty(void **state) {
     assert_non_null(look);
     const attn_counts counts = attn_look_count(look), none = {0};
     assert_memory_equal(&counts, &none, sizeof none);
+    assert_int_equal(attn_plan_keys_attended(plan), 0);
     attn_look_close(look);
     attn_plan_destroy(plan);
 }
@@ -199,6 +246,7 @@ int main(void) {
     test_list list = {0};
     test_add_levels(&list, "look at the list", patterns_of_the_list);
     test_add_levels(&list, "look at combinations", combinations);
+    test_add(&list, "keys that are attended", keys_attended);
     test_add(&list, "look at nothing", empty);
     return test_run_list("look", &list);
 }

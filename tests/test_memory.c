@@ -108,6 +108,11 @@ static attn_status look(void *context, attn_error *error) {
     return status;
 }
 
+static attn_status count_keys(void *context, attn_error *error) {
+    strcpy(error->text, "no memory to count keys"); /* which says so by a negative count */
+    return attn_plan_keys_attended(context) >= 0 ? ATTN_OK : ATTN_NO_MEMORY;
+}
+
 /* Guards: plans of every pattern, with runs kept or not, few and so many that their list grows; and looking
  * at them. */
 static void plans(void **state) {
@@ -130,6 +135,7 @@ static void plans(void **state) {
             attn_plan *plan;
             assert_int_equal(attn_plan_create(&it.problem, NULL, &plan, NULL), ATTN_OK);
             assert_int_equal(each_failure("look", look, plan), 5);
+            assert_int_equal(each_failure("keys", count_keys, plan), 3);
             attn_plan_destroy(plan);
         }
     assert_true(most >= 8);

@@ -41,19 +41,6 @@ static void count_packed(attn_plan *plan) {
     plan->kernels = real;
 }
 
-/* Keys in tiles that some query tile visits. */
-static int64_t visited_keys(const attn_plan *plan) {
-    int64_t keys = 0;
-    for (int64_t b = 0; b < plan->key_tiles; b++) {
-        bool visited = false;
-        for (int64_t a = 0; a < plan->query_tiles; a++)
-            visited |= attn_plan_tile_kind(plan, 0, a, b) != ATTN_TILE_ABSENT;
-        if (visited)
-            keys += attn_min(plan->key_tile, plan->problem.keys - b * plan->key_tile);
-    }
-    return keys;
-}
-
 /* Guards: flash packs what it visits once for each (batch, key/value head): not again for each query tile,
  * nor for each query head that shares it, nor keys that the pattern leaves out. naive packs all keys once for
  * each query head. The last shape is cut into splits of its keys. */
@@ -81,7 +68,7 @@ static void packed_once(void **state) {
                 test_fail("%s: %s", cases[c].pattern, error.text);
             count_packed(plan);
             const int64_t expected =
-                algorithm == ATTN_NAIVE ? 2 * 6 * problem.keys : 2 * 2 * visited_keys(plan);
+                algorithm == ATTN_NAIVE ? 2 * 6 * problem.keys : 2 * attn_plan_keys_attended(plan);
             if (key_rows != expected || value_rows != expected)
                 test_fail("%s %s: %lld keys and %lld values packed, not %lld", cases[c].pattern,
                           attn_algorithm_name(algorithm), (long long)key_rows, (long long)value_rows,
