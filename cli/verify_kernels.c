@@ -1,6 +1,7 @@
 /* The kernels of every level, through the public single operations. */
 #include "verify.h"
 #include "dispatch/dispatch.h"
+#include "reference/reference.h"
 
 #include <float.h>
 #include <math.h>
@@ -131,12 +132,7 @@ static void softmax_expected(const float *x, int64_t n, int lanes, double *expec
     for (int64_t i = 0; i < n; i++) {
         bool none = isinf(x[i]);
         expected[i] = none ? 0 : exp(x[i] - maximum) / sum;
-        double relative = (0.5 * fabs(x[i] - maximum) + 6 + (double)n / (2.0 * lanes)) * eps;
-        /* A quotient below the normal range keeps fewer digits. */
-        tolerance[i] = none ? 0 : expected[i] * relative + FLT_TRUE_MIN;
-        /* Weights below the normal range are flushed: e^x is 0 from -87.33 down. */
-        if (!none && x[i] - maximum < -87)
-            tolerance[i] += 2 * FLT_MIN;
+        tolerance[i] = ref_softmax_tolerance(expected[i], none ? INFINITY : maximum - x[i], n, lanes);
     }
 }
 

@@ -30,6 +30,11 @@ bool ref_attention(const attn_problem *problem, const attn_tensors *tensors, con
  * heads; -1 when memory runs out. */
 int64_t ref_count_pairs(const attn_problem *problem);
 
+/* Largest error of a weight of the softmax over n scores, computed in float32 with `lanes` partial sums at
+ * least: `weight` is the exact one, `spread` its score's distance from the largest. Infinite for a score of
+ * -inf, whose weight is exactly zero. */
+double ref_softmax_tolerance(double weight, double spread, int64_t n, int lanes);
+
 /* Errors that all lean one way hide below a bound: a comparison of at least so many elements fails
  * when the mean of error / tolerance passes the limit. */
 #define REF_BIAS_COUNT 64

@@ -94,3 +94,12 @@ double ref_lse_tolerance(const ref_row *row) {
     return fmin(slacks, row->max_log_error) +
            u * ((double)row->count + 8 + 4 * fabs(row->log_sum) + 2 * fabs(row->max) + 2 * fabs(lse));
 }
+
+double ref_softmax_tolerance(double weight, double spread, int64_t n, int lanes) {
+    if (isinf(spread))
+        return 0;
+    /* As attnscope.h states it. A quotient below the normal range keeps fewer digits, and exponentials are
+     * flushed from e^-87.33 down, a little more than the smallest normal number. */
+    const double relative = (0.5 * spread + 6 + (double)n / (2.0 * lanes)) * 0x1p-23;
+    return weight * relative + 0x1p-149 + (spread > 87 ? 2 * 0x1p-126 : 0);
+}

@@ -248,10 +248,9 @@ static void softmax_case(const attn_kernels *kernels, int64_t n, guard_place pla
     test_call(kernels->softmax(r.x, n, sink, &row_max, &row_sum));
     const double lanes = kernels->lanes;
     for (int64_t i = 0; i < n; i++) {
-        const double spread = max == -INFINITY ? 0 : max - r.before[i];
-        double expected = max == -INFINITY ? 0 : exp(-spread) / sum, tolerance = 0;
-        if (r.before[i] != -INFINITY) /* relative; below 2^-126 a weight may be flushed */
-            tolerance = expected * (0.5 * spread + 6 + (double)n / (2 * lanes)) * 0x1p-23 + 0x1p-126;
+        const double spread = r.before[i] == -INFINITY ? (double)INFINITY : max - r.before[i];
+        double expected = isinf(spread) ? 0 : exp(-spread) / sum;
+        double tolerance = ref_softmax_tolerance(expected, spread, n, kernels->lanes);
         ref_comparison c = ref_compare(&r.x[i], &expected, &tolerance, 1);
         if (expected > 0x1p-100) /* below, flushing may use all of it */
             softmax_used = fmax(softmax_used, c.used);

@@ -237,6 +237,17 @@ static void empty_shapes(void **state) {
     compute(&f);
 }
 
+/* Guards the documented error of a softmax: it grows with the spread and with the terms of a partial sum;
+ * what is masked has none, and only what may be flushed is allowed a smallest normal number. */
+static void softmax_tolerance(void **state) {
+    close_to(ref_softmax_tolerance(0.5, 0, 0, 1) * 0x1p+23, 3);
+    close_to(ref_softmax_tolerance(0.25, 40, 0, 8) * 0x1p+23, 6.5);
+    close_to(ref_softmax_tolerance(0.25, 40, 1600, 8) * 0x1p+23, 31.5);
+    assert_true(ref_softmax_tolerance(0, 87, 1, 1) == 0x1p-149);
+    assert_true(ref_softmax_tolerance(0, 88, 1, 1) >= 0x1p-126);
+    assert_true(ref_softmax_tolerance(0, (double)INFINITY, 1, 1) == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(textbook),
@@ -249,6 +260,7 @@ int main(void) {
         cmocka_unit_test(attended_pairs_show),
         cmocka_unit_test(lowest_bias),
         cmocka_unit_test(empty_shapes),
+        cmocka_unit_test(softmax_tolerance),
     };
     return test_run("reference", tests, COUNT_OF(tests));
 }
