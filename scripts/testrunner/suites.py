@@ -10,8 +10,9 @@ from pathlib import Path
 from . import checked, emulated, fuzz, lint, mca
 from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
 from .commands import CommandError, Commands
-from .results import FAILED, Case, read_junit
+from .results import FAILED, PASSED, Case, read_junit
 
+ARM_CORES = ("cortex-a72", "max")  # an old one, and the newest that the emulator knows
 PYTHON_TESTS = ["tests/cli", "tests/bench", "tests/report", "tests/runner", "tests/dispatch", "tests/map"]
 
 
@@ -52,11 +53,26 @@ def run_python(commands: Commands) -> list[Case]:
     return cases
 
 
+def c_programs(tests: Path = ROOT / "tests") -> set[str]:
+    """Names of all programs of the C suite, from their sources: tests, fuzz corpora, the command's self-test."""
+    names = {path.stem.removeprefix("test_") for path in tests.glob("test_*.c")}
+    return names | {path.stem for path in (tests / "fuzz").glob("fuzz_*.c")} | {"verify"}
+
+
+def missing_programs(cases: list[Case], label: str) -> Case:
+    """A case that fails when a program of the C suite is not among the cases of a run."""
+    ran = {case.name.removeprefix(f"{label}: ").split(":")[0] for case in cases}
+    missing = sorted(c_programs() - ran)
+    name = f"{label} runs every C test"
+    return Case(name, FAILED, "did not run: " + ", ".join(missing)) if missing else Case(name, PASSED)
+
+
 def run_arm(commands: Commands) -> list[Case]:
     ARM.make(commands)
     cases = []
-    for core in ("cortex-a72", "max"):
-        cases += ARM.test(commands, label=core, env={"QEMU_CPU": core}, slower=10)
+    for core in ARM_CORES:
+        ran = ARM.test(commands, label=core, env={"QEMU_CPU": core}, slower=10)
+        cases += [*ran, missing_programs(ran, core)]
     return cases
 
 

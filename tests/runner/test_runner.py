@@ -1,5 +1,6 @@
 """scripts/test.sh from outside, and the parts of the runner that start programs."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from testrunner import fuzz
 from testrunner.__main__ import run_suite
 from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED, SKIPPED, Case
-from testrunner.suites import ROOT, Suite, load_suites, run_pytest
+from testrunner.suites import ROOT, Suite, c_programs, load_suites, missing_programs, run_pytest
 
 TEST_SH = ROOT / "scripts" / "test.sh"
 
@@ -186,3 +187,29 @@ def test_workflow():
     assert "- run: scripts/test.sh\n" in workflow
     limit = int(re.search(r"timeout-minutes: (\d+)", workflow)[1])
     assert limit >= sum(suite.minutes for suite in load_suites().values()) + 20
+
+
+# Guards that the emulated cores run the whole C suite: a program that is not among the results fails the suite, by
+# its name; one that was skipped, or failed, did run.
+def test_missing_programs_are_named():
+    every = [Case(f"max: {name}: a test", PASSED) for name in c_programs()]
+    assert missing_programs(every, "max").status == PASSED
+    every[0] = Case(every[0].name.removesuffix(": a test"), SKIPPED, "why")
+    assert missing_programs(every, "max").status == PASSED
+    left = [
+        case for case in every if not case.name.startswith(("max: exp", "max: kernels_exp", "max: verify"))
+    ]
+    missing = missing_programs(left, "max")
+    assert (missing.status, missing.reason) == (
+        FAILED,
+        "did not run: kernels_exp, kernels_exp_shared, verify",
+    )
+
+
+# Guards that list against what a build really runs.
+def test_c_programs_are_those_of_the_build():
+    build = os.environ.get("ATTNSCOPE_BUILD")
+    if not build:
+        pytest.skip("ATTNSCOPE_BUILD is not set: no build to compare with")
+    listed = json.loads((Path(build) / "meson-info" / "intro-tests.json").read_text())
+    assert {test["name"] for test in listed} == c_programs()
