@@ -82,6 +82,7 @@ static void finish_scores(float *x, int64_t first, int64_t keys, const attn_scor
         if (ops)
             s = adjust_vector_(s, ops, ops->distance + row, bias, bits, i, keys - i);
         if (keys - i < VL)
+            /* GCOV_EXCL_LINE: at level scalar a vector is one key, never part of one */
             s = vf_select(vm_first(keys - i), s, vf_set1(-INFINITY));
         vf_store(x + i, s);
         m = vf_max(s, m);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checked, emulated, fuzz, lint, mca
+from . import checked, coverage, emulated, fuzz, lint, mca
 from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, Case, read_junit
@@ -117,6 +117,7 @@ RUNNERS = {
     "tsan": (checked.run_tsan, checked.tsan_impossible),
     "msan": (checked.run_msan, lambda: checked.lacks_sanitizer("memory")),
     "valgrind": (checked.run_valgrind, checked.valgrind_impossible, "valgrind"),
+    "coverage": (coverage.run_coverage,),
     "python": (run_python,),
     "arm": (run_arm, arm_impossible, "qemu"),
     "avx512": (emulated.run_avx512, emulated.avx512_impossible, "Bochs"),
