@@ -5,6 +5,7 @@
  *   KEY_BLOCK    most keys of a step, a multiple of 64
  *   SCORE_STRIDE row stride of the score tile, >= KEY_BLOCK; constant, so that the rows of a register
  *                tile are constant displacements from one pointer
+ *   VF_ROW_PAIRS and VF_ROW_PAIR, where vec_<isa>.h takes the values' left operand two steps at a time
  *
  * Scores of the whole tile are computed into scratch, turned into exponentials row by row in place,
  * and are then the left operand of the value product. Each step's product starts at zero and joins the

@@ -105,7 +105,7 @@ typedef struct attn_kernels {
     void (*widen)(float *dst, const void *src, attn_dtype dtype, int64_t n);
 
     void (*flash_tile)(const attn_flash_tile *tile);
-    /* out[r][c] = acc[r][c] / row_sum[r], zeros where row_sum is 0. */
+    /* out[r][c] = acc[r][c] * (1 / row_sum[r]), zeros where row_sum is 0. */
     void (*flash_finish)(int64_t rows, int64_t value_dim, const float *acc, const float *row_sum, float *out,
                          int64_t out_stride);
 

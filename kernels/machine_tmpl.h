@@ -3,7 +3,8 @@
  * Parameters:
  *   PEAK_CHAINS  independent FMA chains, one register each beside two for constants: 12, 14 or 24. Two
  *                pipes of latency 4 (x86) need 8, four of latency 4 (large AArch64 cores) 16, and
- *                multiplying and adding on separate pipes, 6 together, 12. */
+ *                multiplying and adding on separate pipes, 6 together, 12.
+ *   VF_FUSED     from vec_<isa>.h: 1 where vf_fma is one instruction */
 
 /* Each chain runs x = f * g + x where FMAs are: NEON's adds to its third operand, and x = x * f + g would
  * have to copy g before every FMA, which takes slots of the same pipes: a third of the rate. Elsewhere
@@ -24,7 +25,7 @@ static float fma_peak(int64_t iterations) {
     /* Unknown to the compiler: clang finds a chain that starts at its fixed point, 1, and drops it. */
     const float start = (float)(iterations & 1);
 #define PEAK_START(i) vf c##i = vf_set1(start + 0.0625f * (i));
-#ifdef VF_FUSED
+#if VF_FUSED
 #    define PEAK_STEP(i) c##i = vf_fma(f, g, c##i);
 #else
 #    define PEAK_STEP(i) c##i = vf_fma(c##i, f, g);

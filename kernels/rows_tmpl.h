@@ -69,7 +69,8 @@ VF_INLINE float row_max_(const float *x, int64_t n) {
     return vf_reduce_max(vf_max(vf_max(m0, m1), vf_max(m2, m3)));
 }
 
-/* Three passes: maximum, exponentials and their sum (four vectors of partial sums), division. */
+/* Three passes: maximum, exponentials and their sum (four vectors of partial sums), and the
+ * product with its reciprocal. */
 static void softmax(float *x, int64_t n, float sink_logit, float *row_max, float *row_sum) {
     float maximum = row_max_(x, n);
     if (sink_logit > maximum) /* one of NaN makes the sum NaN */

@@ -1,5 +1,5 @@
 /* All templates in order, and the table. Parameters: ISA_NAME (identifier), MR, QUERY_TILE, KEY_BLOCK,
- * SCORE_STRIDE, as the templates state; vec_<isa>.h is included already. */
+ * SCORE_STRIDE, PEAK_CHAINS, as the templates state; vec_<isa>.h is included already. */
 #include "kernels/math_tmpl.h"
 #include "kernels/matmul_tmpl.h"
 #include "kernels/pack_tmpl.h"
@@ -7,6 +7,9 @@
 #include "kernels/flash_tmpl.h"
 #include "kernels/machine_tmpl.h"
 
+#ifndef VF_FUSED
+#    error "vec_<isa>.h must say by VF_FUSED whether vf_fma rounds once"
+#endif
 _Static_assert(64 % NR == 0, "a run of 64 keys must be whole panels");
 _Static_assert(MR < VL || MR % VL == 0, "packing stores whole vectors");
 _Static_assert(QUERY_TILE % MR == 0, "a query tile must be whole panels");

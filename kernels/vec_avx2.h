@@ -12,6 +12,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 8
+#define VF_FUSED 1
 typedef __m256 vf;
 typedef __m256 vm; /* lanes of zeros or ones */
 

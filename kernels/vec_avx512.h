@@ -12,6 +12,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 16
+#define VF_FUSED 1
 typedef __m512 vf;
 typedef __mmask16 vm;
 

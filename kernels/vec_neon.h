@@ -12,6 +12,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 4
+#define VF_FUSED 1
 typedef float32x4_t vf;
 typedef uint32x4_t vm; /* lanes of zeros or ones */
 

@@ -15,6 +15,7 @@
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
 #define VL 1
+#define VF_FUSED 0 /* 1: vf_fma and vf_fnma round once */
 typedef float vf;
 typedef uint32_t vm; /* 0 or all ones */
 
