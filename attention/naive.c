@@ -5,9 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Depth of one step of the value product: two panels of this depth lie in the first cache. The chain of an
- * element goes on from step to step, so the result does not depend on it. */
+/* Depth of one step of the value product: two panels of this depth lie in the first cache. Of whole passes of
+ * matmul, so that steps do not change the result. */
 #define VALUE_DEPTH 512
+_Static_assert(VALUE_DEPTH % ATTN_MATMUL_DEPTH == 0, "steps must be whole passes");
 
 /* A score and its key, ranked for topk. */
 typedef struct ranked {

@@ -22,8 +22,9 @@ static attn_status check_size(const char *name, int64_t size, attn_error *error)
 }
 
 /* Depth of a step: a query tile of A, packed to this depth, is 96 KiB and stays in the second cache while all
- * of B goes by. */
+ * of B goes by. Of whole passes of matmul, so that steps do not change the result. */
 #define BLOCK_DEPTH 512
+_Static_assert(BLOCK_DEPTH % ATTN_MATMUL_DEPTH == 0, "steps must be whole passes");
 
 static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n, int64_t k, const float *a,
                           int64_t a_stride, const float *b, int64_t b_stride, float *c, int64_t c_stride,

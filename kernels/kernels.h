@@ -58,6 +58,10 @@ typedef struct attn_flash_tile {
 
 #define ATTN_MOST_KEY_BLOCK 1024
 
+/* Depth of one pass of `matmul`: a B panel of it (16 to 32 KiB) stays in L1. An element's sum is cut into one
+ * chain for each pass, so a product in steps of a multiple of it is bit for bit that in one step. */
+#define ATTN_MATMUL_DEPTH 256
+
 typedef struct attn_kernels {
     const char *name;      /* the ISA level */
     int lanes;             /* float32 lanes of a vector */

@@ -7,8 +7,8 @@
  *
  * The accumulators are named variables, not an array: compilers keep names in registers, while an
  * array indexed by an unrolled loop ends up in memory as often as not. Every element of C is the sum of
- * chains of FMAs over ascending k, cut every MATMUL_DEPTH, full tile or edge, so a row's result is the same
- * wherever it lies. */
+ * chains of FMAs over ascending k, cut every ATTN_MATMUL_DEPTH, full tile or edge, so a row's result is the
+ * same wherever it lies. */
 
 #define NR (2 * VL)
 
@@ -88,9 +88,7 @@ static __attribute__((noinline)) void tile_edge(int64_t k, const float *a, const
         memcpy(c + i * c_stride, whole + i * NR, (size_t)cols * sizeof *c);
 }
 
-/* Depth of one pass: a B panel of it (16 to 32 KiB) stays in L1. Rows of one pass: their A panels stay in
- * L2 while all B panels go by. */
-#define MATMUL_DEPTH 256
+/* Rows of one pass: their A panels stay in L2 while all B panels go by. */
 #define MATMUL_ROWS (MR * 32)
 
 static void matmul(int64_t m, int64_t n, int64_t k, const float *a, const float *b, int64_t b_panel_stride,
@@ -100,8 +98,8 @@ static void matmul(int64_t m, int64_t n, int64_t k, const float *a, const float 
             memset(c + i * c_stride, 0, (size_t)n * sizeof *c);
     for (int64_t top = 0; top < m; top += MATMUL_ROWS) {
         int64_t bottom = m - top < MATMUL_ROWS ? m : top + MATMUL_ROWS;
-        for (int64_t front = 0; front < k; front += MATMUL_DEPTH) {
-            int64_t depth = k - front < MATMUL_DEPTH ? k - front : MATMUL_DEPTH;
+        for (int64_t front = 0; front < k; front += ATTN_MATMUL_DEPTH) {
+            int64_t depth = k - front < ATTN_MATMUL_DEPTH ? k - front : ATTN_MATMUL_DEPTH;
             bool add = accumulate || front > 0;
             for (int64_t j = 0; j < n; j += NR) {
                 const float *b_panel = b + j / NR * b_panel_stride + front * NR;
