@@ -1,4 +1,5 @@
 /* Executing a plan: in parts, the primitive, and on threads around it. */
+#include "attention/environment.h"
 #include "attention/internal.h"
 
 #include <stdlib.h>
@@ -31,6 +32,7 @@ void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts)
 
 static void run_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int part,
                      int parts) {
+    const uint64_t caller = attn_environment_enter();
     int64_t first, last;
     attn_plan_part(plan, part, parts, &first, &last);
     if (plan->algorithm == ATTN_NAIVE)
@@ -39,6 +41,7 @@ static void run_part(const attn_plan *plan, const attn_tensors *tensors, void *w
         attn_decode(plan, tensors, workspace, first, last);
     else
         attn_flash(plan, tensors, workspace, first, last);
+    attn_environment_leave(caller);
 }
 
 static attn_status check_workspace(const void *workspace, attn_error *error) {
@@ -88,10 +91,13 @@ int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
 static void run_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
                      int thread, int64_t step, int64_t task) {
     threads = useful_threads(plan, threads);
-    if (threads > 1 && plan->splits > 1)
+    if (threads > 1 && plan->splits > 1) {
+        const uint64_t caller = attn_environment_enter();
         attn_decode_task(plan, tensors, workspace, thread, step, task);
-    else
+        attn_environment_leave(caller);
+    } else {
         run_part(plan, tensors, (char *)workspace + thread * plan->info.workspace_bytes, (int)task, threads);
+    }
 }
 
 attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace,

@@ -1,4 +1,5 @@
 /* The single operations of the public interface. */
+#include "attention/environment.h"
 #include "attention/internal.h"
 
 #include <stdlib.h>
@@ -47,6 +48,7 @@ static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n
     if (!packed)
         return attn_fail(error, ATTN_NO_MEMORY, "no memory to pack %lld columns", (long long)n);
     float *packed_a = packed, *packed_b = packed + attn_round_up(depth * rows, 16);
+    const uint64_t caller = attn_environment_enter();
     if (k == 0)
         for (int64_t i = 0; i < m; i++)
             memset(c + i * c_stride, 0, (size_t)n * sizeof *c);
@@ -64,6 +66,7 @@ static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n
                             c_stride, at > 0);
         }
     }
+    attn_environment_leave(caller);
     free(packed);
     return ATTN_OK;
 }
@@ -98,9 +101,12 @@ static attn_status vector_op(const char *isa, int64_t n, const void *x, const at
 attn_status attn_scale_f32(const char *isa, int64_t n, float factor, float *x, attn_error *error) {
     const attn_kernels *kernels;
     const attn_status status = vector_op(isa, n, x, &kernels, error);
-    if (status == ATTN_OK)
-        kernels->scale(x, n, factor);
-    return status;
+    if (status != ATTN_OK)
+        return status;
+    const uint64_t caller = attn_environment_enter();
+    kernels->scale(x, n, factor);
+    attn_environment_leave(caller);
+    return ATTN_OK;
 }
 
 attn_status attn_mask_f32(const char *isa, int64_t n, const uint8_t *mask, float *x, attn_error *error) {
@@ -110,6 +116,7 @@ attn_status attn_mask_f32(const char *isa, int64_t n, const uint8_t *mask, float
         return status;
     if (n > 0 && !mask)
         return attn_fail(error, ATTN_INVALID, "mask is NULL");
+    const uint64_t caller = attn_environment_enter();
     for (int64_t i = 0; i < n; i += 64) {
         const int64_t count = attn_min(64, n - i);
         uint64_t bits = 0;
@@ -117,6 +124,7 @@ attn_status attn_mask_f32(const char *isa, int64_t n, const uint8_t *mask, float
             bits |= (uint64_t)(mask[i + k] != 0) << k;
         kernels->mask(x + i, &bits, count);
     }
+    attn_environment_leave(caller);
     return ATTN_OK;
 }
 
@@ -127,10 +135,12 @@ attn_status attn_softmax_f32(const char *isa, int64_t rows, int64_t n, float *x,
     if (status != ATTN_OK || (status = check_size("rows", rows, error)) != ATTN_OK ||
         (status = check_matrix("x", x, rows, n, stride, error)) != ATTN_OK)
         return status;
+    const uint64_t caller = attn_environment_enter();
     for (int64_t r = 0; r < rows && n > 0; r++) {
         float row_max, row_sum;
         kernels->softmax(x + r * stride, n, -INFINITY, &row_max, &row_sum);
     }
+    attn_environment_leave(caller);
     return ATTN_OK;
 }
 
@@ -141,6 +151,8 @@ attn_status attn_exp_f32(const char *isa, int64_t n, const float *x, float *y, a
         return status;
     if (n > 0 && !y)
         return attn_fail(error, ATTN_INVALID, "y is NULL");
+    const uint64_t caller = attn_environment_enter();
     kernels->exp(y, x, n);
+    attn_environment_leave(caller);
     return ATTN_OK;
 }

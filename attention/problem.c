@@ -1,4 +1,5 @@
 /* Checks a problem and the tensors that come with it, and says precisely what is wrong. */
+#include "attention/environment.h"
 #include "attention/internal.h"
 
 #include <math.h>
@@ -57,7 +58,12 @@ void attn_problem_init(attn_problem *problem, int64_t batch, int64_t heads, int6
 }
 
 float attn_problem_scale(const attn_problem *problem) {
-    return isnan(problem->scale) ? (float)(1.0 / sqrt((double)problem->head_dim)) : problem->scale;
+    if (!isnan(problem->scale))
+        return problem->scale;
+    const uint64_t caller = attn_environment_enter();
+    const volatile float scale = (float)(1.0 / sqrt((double)problem->head_dim)); /* rounded before the end */
+    attn_environment_leave(caller);
+    return scale;
 }
 
 void attn_tensors_init(attn_tensors *tensors, const attn_problem *p, const void *q, const void *k,

@@ -30,10 +30,10 @@
  *     gives Inf or NaN. A score of +inf makes its row NaN.
  *   - A bias of -inf masks its pair; every finite bias is an ordinary number.
  *   - Results are bitwise the same for any number of threads and from run to run.
- *   - Nothing is read or written outside the tensors given, and the floating-point
- *     environment of the caller is neither relied on beyond round-to-nearest nor changed.
- *
- * Status flags may be raised (infinities meet in masked pairs), so floating-point traps must be off.
+ *   - Nothing is read or written outside the tensors given.
+ *   - The caller's floating-point control (rounding, flushing of subnormals, traps) changes nothing:
+ *     each thread computes under the default one and restores its own afterwards. Status flags are
+ *     left raised, also by what is masked; no trap follows.
  *
  * Accuracy: arithmetic is float32; each element lies within a bound that grows with the
  * rounding of the scores, see docs/numerics.md, which also names the test that holds it.

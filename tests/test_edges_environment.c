@@ -84,7 +84,8 @@ static attention_case *tails_case(size_t place, int64_t peak, bool ordinary) {
 }
 
 /* Between the two, whether an arithmetic operation took or made a subnormal number, by the CPU's own flags:
- * that is what costs a hundred times the time. AArch64 tells of operands only while it flushes them. */
+ * that is what costs a hundred times the time. AArch64 tells of operands only while it flushes them, which a
+ * call of the library switches off: of its operands only x86 tells. */
 static void watch_subnormals(void) {
 #if defined(__x86_64__)
     __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~0x3fu);
