@@ -3,11 +3,12 @@
 Exit: 0 all are as they should be; 1 one is not; 2 nothing could be modelled."""
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
 
-from . import assembly, model, rows
+from . import assembly, model, page, rows
 
 
 def main() -> int:
@@ -20,9 +21,13 @@ def main() -> int:
         print(f"mca.sh: {error}", file=sys.stderr)
         return 2
     print("\n".join(rows.table(found)))
+    lines = page.lines(found)
+    print("\n".join(["", "docs/kernels.md:", page.HEAD, *(line.text for line in lines if line.text)]))
     if arguments.json:
         cases = [{"name": row.name, "faults": row.faults, "problem": row.problem} for row in found]
-        arguments.json.write_text(json.dumps(cases))
+        arguments.json.write_text(
+            json.dumps({"loops": cases, "page": [dataclasses.asdict(line) for line in lines]})
+        )
     if not any(row.prediction for row in found):
         return 2
     return 1 if any(row.faults for row in found) else 0

@@ -1,5 +1,6 @@
 """All loops on all CPUs: one row each."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,10 +19,17 @@ class Row:
     prediction: model.Prediction | None = None
     faults: tuple[str, ...] = ()
     problem: str = ""
+    version: str = ""  # of the compiler, its first number: "gcc 12"
 
     @property
     def name(self) -> str:
         return f"{self.level} {self.cpu} {self.compiler}: {self.function}"
+
+
+def compiler_version(text: str, compiler: str) -> str:
+    """The compiler that wrote this assembly, from the mark it leaves at the end."""
+    mark = re.search(r'\.ident\s+".*?(\d+)\.\d+\.\d+', text)
+    return f"{compiler} {mark[1]}" if mark else compiler
 
 
 def _rows_of(mca: str, level: targets.Level, compiler: str) -> Iterator[Row]:
@@ -41,7 +49,8 @@ def _rows_of(mca: str, level: targets.Level, compiler: str) -> Iterator[Row]:
         predictions = model.predict(mca, level.triple, cpu, [loop for _, loop in loops])
         for (function, loop), prediction in zip(loops, predictions, strict=True):
             found = tuple(model.faults(loop, prediction, targets.FUNCTIONS[function]))
-            yield Row(level.name, cpu, compiler, loop.function, loop, prediction, found)
+            version = compiler_version(text, compiler)
+            yield Row(level.name, cpu, compiler, loop.function, loop, prediction, found, version=version)
 
 
 def all_rows() -> list[Row]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from loopmodel import assembly, model, targets
+from loopmodel import assembly, model, page, rows, targets
 from testrunner import mca
 from testrunner.results import FAILED, PASSED, SKIPPED
 
@@ -185,17 +185,79 @@ def test_the_flags_are_those_of_the_build(tmp_path):
 
 # Guards that the suite counts every row, and that none is lost between failed, skipped and passed.
 def test_suite_reads_what_the_model_writes():
-    written = [
+    loops = [
         {"name": "a", "faults": [], "problem": ""},
         {"name": "b", "faults": ["slow", "spills"], "problem": ""},
         {"name": "c", "faults": [], "problem": "needs clang"},
     ]
-    cases = mca.read_cases(json.dumps(written))
+    cases = mca.read_cases(json.dumps({"loops": loops, "page": []}), "")
     assert [(case.status, case.reason) for case in cases] == [
         (PASSED, ""),
         (FAILED, "slow; spills"),
         (SKIPPED, "needs clang"),
     ]
+
+
+def modelled(function: str, fmas: int, cycles: float, limit: float, compiler: str = "gcc") -> rows.Row:
+    loop = assembly.Loop(function, ("vfmadd231ps %ymm0, %ymm1, %ymm2",) * fmas, ())
+    prediction = model.Prediction(cycles, limit)
+    version = {"gcc": "gcc 12", "clang": "clang 14"}[compiler]
+    return rows.Row("avx2", "znver3", compiler, function, loop, prediction, version=version)
+
+
+# Guards how the table's figures come about: over compilers, loops and gcc's copies of them; two steps a turn count
+# as two; the loop of the peak is no product.
+def test_the_page_line():
+    found = [
+        modelled("tile_new.constprop.0", 24, 13.006, 12.0),
+        modelled("tile_values", 48, 24.02, 24.0, "clang"),
+        modelled("fma_peak", 12, 99.0, 6.0),
+        modelled("exponentials_", 9, 8.47, 4.5),
+        modelled("exponentials_", 9, 8.14, 4.5, "clang"),
+    ]
+    (line,) = page.lines(found)
+    assert (
+        line.text
+        == "| avx2 | znver3 | gcc 12, clang 14 | 12.01 to 13.01 | 12 | 92 to 100 % | 8.14 to 8.47 | 4.5 |"
+    )
+    (line,) = page.lines([rows.Row("avx2", "znver3", "gcc", "tile_new", problem="needs gcc")])
+    assert (line.text, line.problem) == ("", "needs gcc")
+
+
+# Guards that the page cannot go stale: a figure that is not the one found, or a line that is not there, fails;
+# figures of other compilers are not compared.
+def test_suite_compares_the_page():
+    text = "| avx2 | znver3 | gcc 12 | 6.01 | 6 | 100 % | 8.47 | 4.5 |"
+    compared = {
+        text: (PASSED, ""),
+        text.replace("8.47", "8.48"): (FAILED, f"the line must be: {text}"),
+        text.replace("znver3", "znver4"): (FAILED, f"the line must be: {text}"),
+        text.replace("gcc 12", "gcc 13"): (
+            SKIPPED,
+            "the page's figures are those of gcc 13 and not of gcc 12",
+        ),
+    }
+    line = {"level": "avx2", "cpu": "znver3", "text": text, "problem": ""}
+    for stated, expected in compared.items():
+        (case,) = mca.read_cases(json.dumps({"loops": [], "page": [line]}), f"before\n{stated}\nafter\n")
+        assert (case.name, (case.status, case.reason)) == ("docs/kernels.md: avx2 znver3", expected)
+    (case,) = mca.read_cases(
+        json.dumps({"loops": [], "page": [{**line, "text": "", "problem": "none"}]}), text
+    )
+    assert (case.status, case.reason) == (SKIPPED, "none")
+
+
+# Guards that the compiler is known by the mark it leaves, of which packagers' names are a part.
+@pytest.mark.parametrize(
+    ("mark", "name"),
+    [
+        ('\t.ident\t"GCC: (Debian 12.2.0-14) 12.2.0"', "gcc 12"),
+        ('\t.ident\t"Debian clang version 14.0.6"', "gcc 14"),
+        ("", "gcc"),
+    ],
+)
+def test_compiler_version(mark, name):
+    assert rows.compiler_version(f"f:\n\tret\n{mark}\n", "gcc") == name
 
 
 # Guards that a machine without the right llvm-mca is told what to install: another version is no substitute.
