@@ -185,8 +185,8 @@ void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, 
  * NaN, Inf gives Inf or NaN. */
 void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
                         int64_t rows, int64_t first, int64_t last);
-/* A sink logit of NaN or +inf has made NaN of the output rows [row, row + rows). Those that attend nothing get
- * what any sink logit gives them: zeros, and the logit as log-sum-exp. */
+/* A sink logit of NaN or +inf has made NaN of the output rows [row, row + rows). Those that attend nothing
+ * get what any sink logit gives them: zeros, and the logit as log-sum-exp. */
 void attn_repair_sink(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
                       int64_t rows);
 

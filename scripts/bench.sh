@@ -100,8 +100,10 @@ build_program
 mkdir -p "$root/results"
 work=$(mktemp -d "$root/results/.run-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-trap 'echo "bench.sh: interrupted, nothing is kept" >&2; exit 130' INT
-trap 'echo "bench.sh: ended, nothing is kept" >&2; exit 143' TERM
+# A signal comes after the program, which then has written what it measured; see below.
+ended=0
+trap 'ended=130' INT
+trap 'ended=143' TERM HUP
 chmod 755 "$work"
 
 # The whole table, a line for each row, goes into a file beside the results; on the terminal stands the
@@ -113,6 +115,7 @@ if ! [ -s "$work/results.json" ]; then
     cat "$work/table.txt"
     rm -rf "$work"
     rmdir "$root/results" 2>/dev/null || true # only when it is empty
+    [ "$ended" = 0 ] || echo "bench.sh: ended before anything was measured" >&2
     exit "$status"
 fi
 if [ -n "$own_out" ]; then
@@ -120,9 +123,13 @@ if [ -n "$own_out" ]; then
 fi
 place=$(free_directory)
 mv "$work" "$place"
-trap - INT TERM
+trap - INT TERM HUP
 
 shown=${place#"$PWD"/}
+if [ "$ended" != 0 ]; then
+    echo "bench.sh: ended early; what was measured is in $shown/results.json" >&2
+    exit "$ended"
+fi
 echo
 report_status=0
 "$attnscope" report "$shown/results.json" --out "$shown" || report_status=$?

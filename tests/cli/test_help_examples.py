@@ -15,12 +15,12 @@ PAGES = ("", "info", "verify", "eval", "show", "bench", "report")
 
 def examples(page: str) -> list[str]:
     """The commands below "Examples:", without the explanations that stand two spaces or more behind some. A
-    quoted line break does not end a command."""
+    quoted line break does not end a command, and its next line is pasted with its indentation."""
     block = re.split(r"^examples:?$", page, flags=re.MULTILINE | re.IGNORECASE)[1]
     commands = []
     for line in block.splitlines()[1:]:
         if commands and commands[-1].count('"') % 2:
-            commands[-1] += "\n" + line.removeprefix("  ")
+            commands[-1] += "\n" + line
         elif line.startswith("  "):
             commands.append(re.sub(r"\s{2,}\S.*$", "", line.strip()))
         else:
@@ -40,15 +40,15 @@ def results(attnscope, tmp_path_factory) -> bytes:
 
 @pytest.fixture
 def shell(tmp_path, results):
-    """Runs a line in a directory that has the files which examples name, with attnscope and python3 on PATH."""
+    """Runs a line in a directory that has the files which examples name, the .venv too, with attnscope on PATH."""
     bin_directory = tmp_path / "bin"
     bin_directory.mkdir()
     (bin_directory / "attnscope").symlink_to(program())
-    python = bin_directory / "python3"  # no link: by its own name the interpreter finds its packages
+    work = tmp_path / "work"
+    python = work / ".venv" / "bin" / "python"  # no link: by its own name the interpreter finds its packages
+    python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    work = tmp_path / "work"
-    work.mkdir()
     for name in "QKV":
         np.save(work / f"{name}.npy", np.ones((2, 8, 4), np.float32))
     for name in ("results", "zen5", "m1"):
@@ -81,7 +81,8 @@ def test_examples(attnscope, shell, levels, page):
     commands = examples(attnscope(*page.split(), "--help").out)
     assert len(commands) >= 2
     assert all(
-        command.startswith((f"attnscope {page}".strip(), "python3", "ATTNSCOPE_")) for command in commands
+        command.startswith((f"attnscope {page}".strip(), ".venv/bin/python ", "ATTNSCOPE_"))
+        for command in commands
     )
     for command in commands:
         done = shell(adapted(command, levels))
@@ -109,7 +110,7 @@ def readme_commands() -> list[tuple[str, list[str]]]:
 # and that what it shows below them is what they print. Tiles differ by ISA level: it shows those of avx2.
 def test_readme(shell, levels):
     (python,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    made = shell(f"python3 - <<'end'\n{python}end")
+    made = shell(f".venv/bin/python - <<'end'\n{python}end")
     assert made.returncode == 0, made.stderr
     commands = readme_commands()
     assert {command.split()[1] for command, _ in commands} >= {"bench", "eval", "report", "show"}
