@@ -50,11 +50,23 @@ static void say_binding(const bench_session *session) {
     }
 }
 
-/* Both outputs are checked before minutes are spent on what could not be kept. */
-static bool check_outputs(const bench_config *config, cli_output *output) {
-    cli_output library;
-    return cli_output_prepare(output, "out", config->out) &&
-           cli_output_prepare(&library, "benchmark_out", config->library_out);
+typedef struct outputs {
+    cli_output results, library; /* --out, --benchmark_out */
+} outputs;
+
+/* Both are checked before minutes are spent on what could not be kept. The library opens its file by name: an
+ * empty one is made for it to write into. */
+static bool prepare_outputs(const bench_config *config, outputs *o) {
+    return cli_output_prepare(&o->results, "out", config->out) &&
+           cli_output_prepare(&o->library, "benchmark_out", config->library_out) &&
+           cli_output_differs(&o->results, &o->library) && cli_output_open(&o->library);
+}
+
+static int count_measured(const bench_rows *rows) {
+    int count = 0;
+    for (int i = 0; i < rows->count; i++)
+        count += rows->row[i].result.measured;
+    return count;
 }
 
 static bool write_results(const bench_session *session, cli_output *output) {
@@ -76,6 +88,25 @@ static bool write_results(const bench_session *session, cli_output *output) {
     return written;
 }
 
+/* An interruption before the first row has nothing that were worth more than the files of the last run. */
+static bool worth_keeping(const bench_session *session) {
+    return !bench_interrupted || count_measured(session->rows) > 0;
+}
+
+static void say_interrupted(const bench_session *session, const outputs *o) {
+    int wanted = 0;
+    for (int i = 0; i < session->rows->count; i++)
+        wanted += !*session->rows->row[i].left_out;
+    const char *place = o->results.path ? o->results.path : o->library.path;
+    const bool kept = worth_keeping(session);
+    fprintf(stderr, "attnscope bench: interrupted: %d of %d rows measured%s%s\n",
+            count_measured(session->rows), wanted,
+            !place ? ""
+            : kept ? ", written to "
+                   : ", nothing written",
+            place && kept ? place : "");
+}
+
 static int exit_code(const bench_session *session) {
     if (bench_interrupted)
         return 128 + (int)bench_interrupted;
@@ -86,9 +117,26 @@ static int exit_code(const bench_session *session) {
     return CLI_FINE;
 }
 
-static int run(bench_session *session, cli_output *output) {
+static int finish(const bench_session *session, outputs *o) {
+    bench_progress_clear();
+    /* The results come first: they are kept even where the table finds no room. */
+    const bool written =
+        !worth_keeping(session) || (write_results(session, &o->results) && cli_output_close(&o->library) &&
+                                    cli_output_commit(&o->library));
+    if (session->config->own_table)
+        bench_table(session);
+    bench_warnings(session);
+    if (!written)
+        return CLI_USAGE;
+    if (bench_interrupted)
+        say_interrupted(session, o);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_error("cannot write standard output");
+    return exit_code(session);
+}
+
+static int run(bench_session *session, outputs *o) {
     bench_config *config = session->config;
-    bench_catch_signals();
     if (!config->dry_run && !config->no_roofline && !bench_session_limits(session))
         return cli_error("not enough memory");
     session->threads_made = most_threads(session->rows);
@@ -97,24 +145,20 @@ static int run(bench_session *session, cli_output *output) {
         return cli_error("cannot make %d threads", session->threads_made);
     bench_predict(config, session->rows, session->pool);
     if (config->dry_run) {
+        if (bench_interrupted)
+            return 128 + (int)bench_interrupted;
         bench_dry_run(config, session->rows);
         return fflush(stdout) == 0 ? CLI_FINE : cli_error("cannot write the list");
     }
     if (!bench_session_order(session))
         return cli_error("not enough memory");
-    say_binding(session);
-    session->measuring_ns = machine_now_ns();
-    bench_runner_run(session);
-    bench_progress_clear();
-    if (config->own_table)
-        bench_table(session);
-    bench_warnings(session);
-    /* The results come first: they are kept even where the table finds no room. */
-    if (!write_results(session, output))
-        return CLI_USAGE;
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return cli_error("cannot write standard output");
-    return exit_code(session);
+    if (!bench_interrupted) {
+        bench_progress_clear();
+        say_binding(session);
+        session->measuring_ns = machine_now_ns();
+        bench_runner_run(session);
+    }
+    return finish(session, o);
 }
 
 static int list_rows(const bench_rows *rows) {
@@ -127,7 +171,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
     bench_config config;
     bench_rows rows = {0};
     bench_session session = {.config = &config, .host = m, .rows = &rows, .started_ns = machine_now_ns()};
-    cli_output output = {0};
+    static outputs files;
     int status = bench_options(argc, argv, m, &config);
     if (status == 0 && config.list_presets) {
         bench_presets_print();
@@ -137,16 +181,19 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = bench_rows_make(&config, &rows);
     if (status == 0)
         status = apply_filter(config.filter, &rows);
-    if (status == 0 && !bench_runner_options(&config))
+    bench_catch_signals();
+    const bool measuring = status == 0 && !config.list_tests && !config.dry_run;
+    if (measuring && !prepare_outputs(&config, &files))
+        status = CLI_USAGE;
+    if (status == 0 && !bench_runner_options(&config, files.library.path ? files.library.temp : NULL))
         status = CLI_USAGE;
     if (status == 0 && config.list_tests) {
         list_rows(&rows);
         status = -1;
     }
-    if (status == 0 && !config.dry_run && !check_outputs(&config, &output))
-        status = CLI_USAGE;
     if (status == 0)
-        status = run(&session, &output);
+        status = run(&session, &files);
+    cli_output_discard(&files.library);
     if (status == -1)
         status = fflush(stdout) == 0 ? CLI_FINE : cli_error("cannot write to standard output");
     bench_pool_free(session.pool);

@@ -1,5 +1,6 @@
 /* Measuring a row: peaks before and after, warm-up, samples, and what they say. */
 #include "bench/session.h"
+#include "common/output.h"
 #include "dispatch/dispatch.h"
 
 #include <math.h>
@@ -21,13 +22,20 @@ static const double fault_pct = 105;
 volatile sig_atomic_t bench_interrupted;
 
 static void on_signal(int number) {
-    bench_interrupted = number;
+    /* The same once more means at once; but a terminal that goes away sends SIGHUP several times. */
+    if (bench_interrupted == number && number != SIGHUP) {
+        cli_output_abandon();
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    if (!bench_interrupted)
+        bench_interrupted = number;
 }
 
 void bench_catch_signals(void) {
-    static const int signals[] = {SIGINT, SIGTERM};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         sigemptyset(&action.sa_mask);
         /* Ignored is what a shell's background job inherits: it stays so. */
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
@@ -81,12 +89,15 @@ bool bench_session_limits(bench_session *session) {
         bench_limits *limits = &session->limits[session->limits_count];
         limits->threads = threads;
         attn_error error;
-        if (roofline_measure(session->host, threads, milliseconds, &limits->limits, NULL, NULL, &error) !=
+        const roofline_watch watch = {session->config->own_table ? bench_progress_limits : NULL, NULL,
+                                      &bench_interrupted};
+        if (roofline_measure(session->host, threads, milliseconds, &limits->limits, &watch, &error) !=
             ATTN_OK) {
             fprintf(stderr, "attnscope bench: no limits for %d threads: %s\n", threads, error.text);
             continue;
         }
-        session->limits_count++;
+        if (!bench_interrupted)
+            session->limits_count++;
     }
     return true;
 }

@@ -120,8 +120,11 @@ static int library_option(bench_config *config, char *argument) {
         return cli_error("--benchmark_repetitions '%s': expected an integer from 1 to 1000", value);
     if (flag_value(argument, "benchmark_format"))
         config->own_table = false;
-    if ((value = flag_value(argument, "benchmark_out")))
+    /* The library is told of a file beside it, which is renamed once it is whole. */
+    if ((value = flag_value(argument, "benchmark_out"))) {
         config->library_out = value;
+        return 0;
+    }
     config->library_argv[config->library_argc++] = argument;
     return 0;
 }
@@ -326,6 +329,9 @@ static void set_defaults(bench_config *config) {
         config->max_call_s = config->standard || !config->sizes_given ? 2 : 0;
     if (config->budget_s < 0)
         config->budget_s = whole ? 150 : 0;
+    const char *variable = getenv("BENCHMARK_OUT"); /* the library's own default for its option */
+    if (!config->library_out && variable && *variable)
+        config->library_out = variable;
     if (!config->out && whole)
         config->out = "results.json";
 }
@@ -339,7 +345,7 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
                              .max_call_s = -1,
                              .own_table = true};
     char **own = calloc((size_t)argc + 1, sizeof *own);
-    config->library_argv = calloc((size_t)argc + 1, sizeof *config->library_argv);
+    config->library_argv = calloc((size_t)argc + 2, sizeof *config->library_argv); /* --benchmark_out too */
     if (!own || !config->library_argv) {
         free(own);
         return cli_error("not enough memory");

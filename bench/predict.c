@@ -1,6 +1,6 @@
 /* What rows will take, from small instances of the same work measured just now: FLOPs over peak would
  * not know that the scalar level is bound by other things than the vector levels are. */
-#include "bench/bench.h"
+#include "bench/session.h"
 #include "common/cli.h"
 
 #include <math.h>
@@ -147,7 +147,7 @@ static void fit_budget(bench_config *config, bench_rows *rows) {
 void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool) {
     calibration *known = calloc((size_t)rows->count + 1, sizeof *known);
     int count = 0;
-    for (int i = 0; known && i < rows->count; i++) {
+    for (int i = 0; known && i < rows->count && !bench_interrupted; i++) {
         bench_row *row = &rows->row[i];
         if (*row->error)
             continue;

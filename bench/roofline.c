@@ -132,18 +132,17 @@ typedef struct survey {
     const attn_kernels *isa[ROOFLINE_MAX_ISA];
     const attn_kernels *best;
     double milliseconds;
-    roofline_progress progress;
-    void *progress_context;
+    const roofline_watch *watch;
     float **buffers; /* one a member */
     int64_t buffer_bytes;
 } survey;
 
 static void tell(const survey *s, int me, const char *what, const char *figure) {
     char text[64];
-    if (me != 0 || !s->progress)
+    if (me != 0 || !s->watch->progress || (s->watch->stop && *s->watch->stop))
         return;
     snprintf(text, sizeof text, "%s %s", what, figure);
-    s->progress(s->progress_context, text);
+    s->watch->progress(s->watch->context, text);
 }
 
 static void survey_levels(team *t, int me, const survey *s, float *buffer) {
@@ -193,19 +192,17 @@ static attn_status run_survey(const machine *m, survey *s, attn_error *error) {
                              (long long)s->buffer_bytes);
         s->buffers[i] = buffer;
     }
-    return team_run(m, result->threads, survey_body, s, &result->bound, error);
+    return team_run(m, result->threads, survey_body, s, s->watch->stop, &result->bound, error);
 }
 
 attn_status roofline_measure(const machine *m, int threads, double milliseconds, roofline *result,
-                             roofline_progress progress, void *context, attn_error *error) {
+                             const roofline_watch *watch, attn_error *error) {
     memset(result, 0, sizeof *result);
     if (threads < 1 || threads > m->usable_threads)
         return attn_fail(error, ATTN_INVALID, "threads %d; accepted: 1 to %d, what this process may use",
                          threads, m->usable_threads);
-    survey s = {.result = result,
-                .milliseconds = or_default(milliseconds),
-                .progress = progress,
-                .progress_context = context};
+    const roofline_watch nobody = {0};
+    survey s = {.result = result, .milliseconds = or_default(milliseconds), .watch = watch ? watch : &nobody};
     for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i)
         if (attn_dispatch(attn_isa_name(i), &s.isa[i], NULL) == ATTN_OK)
             s.best = s.isa[i];

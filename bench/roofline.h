@@ -9,6 +9,8 @@
 #include "bench/machine.h"
 #include "kernels/kernels.h"
 
+#include <signal.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -42,13 +44,19 @@ typedef struct roofline {
     roofline_bandwidth level[ROOFLINE_LEVELS]; /* at the best ISA level */
 } roofline;
 
-/* Called before each figure with its name, as in "avx2 fma"; may be NULL. */
-typedef void (*roofline_progress)(void *context, const char *name);
+/* Who waits for the figures. */
+typedef struct roofline_watch {
+    void (*progress)(void *context, const char *name); /* before each figure, as in "avx2 fma"; may be NULL */
+    void *context;
+    /* Where not NULL: once it is not 0, as a signal handler makes it, what is left is not measured. */
+    const volatile sig_atomic_t *stop;
+} roofline_watch;
 
 /* Measures everything on `threads` threads, about `milliseconds` a figure. The calling thread is
- * one of them and gets its affinity back. */
+ * one of them and gets its affinity back. `watch` may be NULL. Stopped, it succeeds with figures that say
+ * nothing. */
 attn_status roofline_measure(const machine *m, int threads, double milliseconds, roofline *result,
-                             roofline_progress progress, void *context, attn_error *error);
+                             const roofline_watch *watch, attn_error *error);
 
 #ifdef __cplusplus
 }

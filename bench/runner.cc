@@ -4,6 +4,7 @@
  * which measure.c takes its samples, and the library is told the median (UseManualTime), so that its
  * own output and ours agree. It works alike with 1.7.1 and 1.9. */
 #include "bench/session.h"
+#include "common/output.h"
 
 #include <benchmark/benchmark.h>
 
@@ -71,12 +72,16 @@ void bad_value() {
                  "attnscope bench: a --benchmark_ option has a value that Google Benchmark %s refuses\n",
                  BENCH_LIBRARY_VERSION);
     std::fflush(stderr);
+    cli_output_abandon();
     std::_Exit(2);
 }
 
 } // namespace
 
-bool bench_runner_options(bench_config *config) {
+bool bench_runner_options(bench_config *config, const char *library_out) {
+    const std::string out = std::string("--benchmark_out=") + (library_out ? library_out : "");
+    config->library_argv[config->library_argc++] =
+        const_cast<char *>(out.c_str()); /* copied by the library */
     benchmark::Initialize(&config->library_argc, config->library_argv, bad_value);
     if (config->library_argc == 1)
         return true;

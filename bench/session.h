@@ -58,9 +58,9 @@ bool bench_session_order(bench_session *session);
 /* Limits for every number of threads that rows use. */
 bool bench_session_limits(bench_session *session);
 
-/* Set by the handler of SIGINT and SIGTERM: measurement winds up. */
+/* Set by the handler of SIGINT, SIGTERM and SIGHUP: measurement winds up. */
 extern volatile sig_atomic_t bench_interrupted;
-/* Catches both until the program ends; a second one ends it at once. */
+/* Catches them until the program ends; a second SIGINT or SIGTERM ends it at once. */
 void bench_catch_signals(void);
 
 /* The three steps of a row. Begin makes it ready, warms up and chooses the samples; it returns how
@@ -77,8 +77,9 @@ double bench_pct_peak(const bench_row *row);
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level);
 
 /* ---- runner.cc: Google Benchmark ---- */
-/* Hands the library its options, false after an error message. */
-bool bench_runner_options(bench_config *config);
+/* Hands the library its options, false after an error message. `library_out` is where it writes its own file;
+ * NULL for nowhere. */
+bool bench_runner_options(bench_config *config, const char *library_out);
 /* Registers and runs every row of session->order. */
 void bench_runner_run(bench_session *session);
 /* "1.7.1", from the build. */
@@ -86,6 +87,8 @@ const char *bench_runner_version(void);
 
 /* ---- progress and table (table.c) ---- */
 void bench_progress(const bench_session *session, const bench_row *row);
+/* A figure of the roofline is about to be measured. */
+void bench_progress_limits(void *context, const char *figure);
 void bench_progress_clear(void);
 void bench_table(const bench_session *session);
 /* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */

@@ -31,6 +31,14 @@ void bench_progress(const bench_session *session, const bench_row *row) {
     fflush(stderr);
 }
 
+void bench_progress_limits(void *context, const char *figure) {
+    (void)context;
+    if (!on_terminal())
+        return;
+    fprintf(stderr, "\r\033[Kmeasuring this machine: %s", figure);
+    fflush(stderr);
+}
+
 void bench_progress_clear(void) {
     if (on_terminal())
         fprintf(stderr, "\r\033[K");

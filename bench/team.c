@@ -14,6 +14,7 @@ struct team {
     int count;
     team_body body;
     void *context;
+    const volatile sig_atomic_t *stop; /* only member 0 looks: all must leave together */
     member *members;
     atomic_int arrived, generation; /* the barrier */
     int64_t rounds;                 /* of the next trial; 0 ends the measurement. Member 0 writes it. */
@@ -76,6 +77,10 @@ static double trial_rate(const team *t) {
     return end > start ? (double)t->rounds * t->count * 1e9 / (double)(end - start) : 0;
 }
 
+static bool stopped(const team *t) {
+    return t->stop && *t->stop;
+}
+
 double team_rate(team *t, int me, team_work work, void *context, double milliseconds) {
     /* Trials of 1 ms: long against the microseconds by which members start apart, short against a time
      * slice, so that some trials are left in peace. A team needs more of them: it is disturbed when any
@@ -92,7 +97,7 @@ double team_rate(team *t, int me, team_work work, void *context, double millisec
     int trial = 0;
     if (me == 0) {
         t->best = 0;
-        t->rounds = calibrate(work, context, target_ns);
+        t->rounds = stopped(t) ? 0 : calibrate(work, context, target_ns);
         end = machine_now_ns() + budget_ns;
     }
     for (;; ++trial) {
@@ -107,7 +112,7 @@ double team_rate(team *t, int me, team_work work, void *context, double millisec
         if (me == 0) {
             double rate = trial_rate(t);
             t->best = rate > t->best ? rate : t->best;
-            if (trial >= 2 && machine_now_ns() >= end)
+            if (stopped(t) || (trial >= 2 && machine_now_ns() >= end))
                 t->rounds = 0;
         }
     }
@@ -121,9 +126,9 @@ static void run_member(void *context, int me) {
     t->body(t, me, t->context);
 }
 
-attn_status team_run(const machine *m, int count, team_body body, void *context, int *bound,
-                     attn_error *error) {
-    team t = {.count = count, .body = body, .context = context};
+attn_status team_run(const machine *m, int count, team_body body, void *context,
+                     const volatile sig_atomic_t *stop, int *bound, attn_error *error) {
+    team t = {.count = count, .body = body, .context = context, .stop = stop};
     t.members = calloc((size_t)count, sizeof *t.members);
     bench_pool *pool = t.members ? bench_pool_new(m, count, true) : NULL;
     if (pool) {

@@ -5,6 +5,8 @@
 
 #include "bench/machine.h"
 
+#include <signal.h>
+
 typedef struct team team;
 
 /* What every member runs; `me` is 0 for the calling thread. All members call the same sequence of
@@ -12,9 +14,10 @@ typedef struct team team;
 typedef void (*team_body)(team *t, int me, void *context);
 
 /* Runs `body` on a pool of `count` threads, bound as machine_pick says; the calling thread is member 0, and
- * gets its affinity back from `m`. *bound is how many bindings were checked to hold. */
-attn_status team_run(const machine *m, int count, team_body body, void *context, int *bound,
-                     attn_error *error);
+ * gets its affinity back from `m`. *bound is how many bindings were checked to hold. Once *stop is not 0
+ * (`stop` may be NULL), team_rate measures nothing more and returns 0 or what it has. */
+attn_status team_run(const machine *m, int count, team_body body, void *context,
+                     const volatile sig_atomic_t *stop, int *bound, attn_error *error);
 
 /* Does `rounds` rounds of something. */
 typedef void (*team_work)(void *context, int64_t rounds);

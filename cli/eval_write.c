@@ -32,10 +32,8 @@ bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
 
     for (int i = 0; i < EVAL_OUTPUT_COUNT; i++) {
         for (int other = 0; other < i; other++) {
-            if (files[i].path && files[other].path && strcmp(files[i].target, files[other].target) == 0) {
-                cli_error("%s: named for two outputs", files[i].path);
+            if (!cli_output_differs(&files[i], &files[other]))
                 return false;
-            }
         }
     }
     const char *inputs[3 + INPUT_COUNT] = {options->q, options->k, options->v};

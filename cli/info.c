@@ -48,14 +48,14 @@ static bool measure(info_report *report) {
     enum { MILLISECONDS = 30 };
     const machine *m = report->machine;
     progress p = {machine_now_ns(), false};
-    roofline_progress show = isatty(STDERR_FILENO) ? show_progress : NULL;
+    const roofline_watch watch = {isatty(STDERR_FILENO) ? show_progress : NULL, &p, NULL};
     attn_error error;
     attn_status status = ATTN_OK;
     for (int i = 0; i < 2 && status == ATTN_OK; ++i) {
         int threads = i == 0 ? 1 : m->default_threads;
         if (i == 1 && threads == 1)
             break;
-        status = roofline_measure(m, threads, MILLISECONDS, &report->rooflines[i], show, &p, &error);
+        status = roofline_measure(m, threads, MILLISECONDS, &report->rooflines[i], &watch, &error);
         report->roofline_count += status == ATTN_OK;
     }
     if (p.shown)

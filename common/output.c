@@ -13,11 +13,15 @@
 enum { MAX_PENDING = 8 };
 static const char *volatile pending[MAX_PENDING];
 
-static void on_signal(int number) {
+void cli_output_abandon(void) {
     for (int i = 0; i < MAX_PENDING; i++) {
         if (pending[i])
             unlink(pending[i]);
     }
+}
+
+static void on_signal(int number) {
+    cli_output_abandon();
     /* SA_RESETHAND: this time the signal does what it does by default. */
     raise(number);
 }
@@ -104,6 +108,13 @@ bool cli_output_spares(const cli_output *output, const char *input) {
     if (!output->path || !input || !realpath(input, resolved) || strcmp(resolved, output->target) != 0)
         return true;
     cli_error("%s: named as an input and as an output", output->path);
+    return false;
+}
+
+bool cli_output_differs(const cli_output *output, const cli_output *other) {
+    if (!output->path || !other->path || strcmp(output->target, other->target) != 0)
+        return true;
+    cli_error("%s: named for two outputs", output->path);
     return false;
 }
 

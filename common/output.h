@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct cli_output {
     const char *path;      /* as the user gave it; NULL when not wanted: every call is then a no-op */
     char target[PATH_MAX]; /* with symbolic links resolved */
@@ -23,6 +27,9 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
 /* Prints an error and returns false if writing `output` would replace the file `input` (NULL: none). */
 bool cli_output_spares(const cli_output *output, const char *input);
 
+/* Prints an error and returns false if both would write the same file. */
+bool cli_output_differs(const cli_output *output, const cli_output *other);
+
 /* Each prints an error and returns false; after any failure call cli_output_discard. */
 bool cli_output_open(cli_output *output);
 bool cli_output_write(cli_output *output, const void *data, size_t bytes);
@@ -33,5 +40,12 @@ bool cli_output_commit(cli_output *output);
 
 /* Removes the temporary file if there is one. Signals that end the program do so too. */
 void cli_output_discard(cli_output *output);
+
+/* Removes every temporary file; from a signal handler too. For a program that ends at once. */
+void cli_output_abandon(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -50,7 +50,7 @@ static int restricted_body(void) {
         return 5;
     roofline result;
     attn_error error;
-    if (roofline_measure(narrow, 2, 1, &result, NULL, NULL, &error) != ATTN_INVALID ||
+    if (roofline_measure(narrow, 2, 1, &result, NULL, &error) != ATTN_INVALID ||
         !strstr(error.text, "threads 2; accepted: 1 to 1"))
         return 6;
     machine_unbind(m);
@@ -112,7 +112,8 @@ static void check_roofline(const machine *m, int threads) {
     roofline result;
     attn_error error = {{0}};
     figures_seen = 0;
-    if (roofline_measure(m, threads, 1, &result, count_figure, &figures_seen, &error) != ATTN_OK)
+    const roofline_watch watch = {count_figure, &figures_seen, NULL};
+    if (roofline_measure(m, threads, 1, &result, &watch, &error) != ATTN_OK)
         test_fail("%s", error.text);
     assert_int_equal(result.threads, threads);
     int figures = 0;
@@ -153,9 +154,33 @@ static void test_roofline(void **state) {
     }
     roofline result;
     attn_error error;
-    assert_int_equal(roofline_measure(m, 0, 1, &result, NULL, NULL, &error), ATTN_INVALID);
-    assert_int_equal(roofline_measure(m, m->usable_threads + 1, 1, &result, NULL, NULL, &error),
-                     ATTN_INVALID);
+    assert_int_equal(roofline_measure(m, 0, 1, &result, NULL, &error), ATTN_INVALID);
+    assert_int_equal(roofline_measure(m, m->usable_threads + 1, 1, &result, NULL, &error), ATTN_INVALID);
+    machine_free(m);
+}
+
+static volatile sig_atomic_t stop;
+
+static void stop_at_second(void *context, const char *name) {
+    count_figure(context, name);
+    stop = figures_seen == 2;
+}
+
+/* Guards that whoever waits can stop it: what comes after is neither begun nor measured, alone and in a
+ * team, whose other members must not be left waiting. */
+static void test_roofline_stopped(void **state) {
+    machine *m = load(NULL);
+    for (int threads = 1; threads <= (m->usable_threads > 1 ? 2 : 1); threads++) {
+        const roofline_watch watch = {stop_at_second, &figures_seen, &stop};
+        roofline result;
+        attn_error error;
+        figures_seen = 0;
+        stop = 0;
+        assert_int_equal(roofline_measure(m, threads, 1, &result, &watch, &error), ATTN_OK);
+        assert_int_equal(figures_seen, 2);
+        for (int level = 0; level < ROOFLINE_LEVELS; level++)
+            assert_true(result.level[level].read_gbs == 0 && result.level[level].copy_gbs == 0);
+    }
     machine_free(m);
 }
 
@@ -169,13 +194,13 @@ static void test_roofline_sizes(void **state) {
     m->memory_bytes = INT64_C(64) << 20; /* an eighth of it: 8 MiB */
     roofline result;
     attn_error error = {{0}};
-    assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, NULL, &error), ATTN_OK);
+    assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, &error), ATTN_OK);
     assert_int_equal(result.level[MACHINE_L1D].bytes, 16384);
     assert_int_equal(result.level[MACHINE_L2].bytes, 524288);
     assert_int_equal(result.level[MACHINE_L3].bytes, 2097152);
     assert_int_equal(result.level[ROOFLINE_MEMORY].bytes, 8388608);
     m->memory_bytes = INT64_C(16) << 20; /* an eighth is no more than the cache: not measured */
-    assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, NULL, &error), ATTN_OK);
+    assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, &error), ATTN_OK);
     assert_int_equal(result.level[ROOFLINE_MEMORY].bytes, 0);
     assert_true(result.level[ROOFLINE_MEMORY].read_gbs == 0);
     machine_free(m);
@@ -183,9 +208,9 @@ static void test_roofline_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_binding),        cmocka_unit_test(test_binding_refused),
-        cmocka_unit_test(test_clocks),         cmocka_unit_test(test_roofline),
-        cmocka_unit_test(test_roofline_sizes),
+        cmocka_unit_test(test_binding),          cmocka_unit_test(test_binding_refused),
+        cmocka_unit_test(test_clocks),           cmocka_unit_test(test_roofline),
+        cmocka_unit_test(test_roofline_stopped), cmocka_unit_test(test_roofline_sizes),
     };
     return test_run("roofline", tests, COUNT_OF(tests));
 }

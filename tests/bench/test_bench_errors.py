@@ -86,6 +86,25 @@ def test_unwritable_output_is_refused_before_the_sweep(bench, tmp_path, option, 
     assert Path("/dev/full").is_char_device()
 
 
+def test_one_file_for_two_outputs(bench, tmp_path):
+    """Guards that one file of results does not overwrite the other, by whatever path it is named."""
+    (tmp_path / "r.json").write_text("kept")
+    (tmp_path / "link.json").symlink_to("r.json")
+    for other in ("r.json", "./r.json", "link.json"):
+        outcome = bench("--n", "16", "--out", "r.json", f"--benchmark_out={other}", cwd=tmp_path)
+        assert outcome.code == 2 and outcome.err.endswith("named for two outputs\n"), outcome
+        assert outcome.err.count("\n") == 1
+    assert (tmp_path / "r.json").read_text() == "kept"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.json", "r.json"]
+
+
+def test_an_option_that_the_library_refuses_leaves_no_file(bench, tmp_path):
+    """Guards the library's own way out: it ends the program once it has seen a value that it does not know."""
+    outcome = bench("--n", "16", f"--benchmark_out={tmp_path / 'o'}", "--benchmark_out_format=xml")
+    assert outcome.code == 2
+    assert not list(tmp_path.iterdir())
+
+
 def test_full_disk(bench, tmp_path):
     """Guards that a disk that fills up while results are written is an error and leaves no part of a file."""
 

@@ -5,13 +5,9 @@ import itertools
 import math
 import os
 import re
-import signal
 import statistics
-import subprocess
-import time
 
 import pytest
-from conftest import environment, program, strict
 
 ROW_FIELDS = {
     "name": str,
@@ -301,37 +297,3 @@ def test_standard_sweep_fits_three_minutes(bench):
         float, re.search(r"predicted (\d+) s of a budget of (\d+) s", outcome.out).groups()
     )
     assert predicted <= budget <= 180
-
-
-@pytest.mark.parametrize(
-    ("number", "repetitions"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGINT, 2)]
-)
-def test_interrupted_run_leaves_a_valid_file(tmp_path, number, repetitions):
-    """Guards that an interruption keeps what was measured, marked incomplete."""
-    path = tmp_path / "r.json"
-    own = tmp_path / "own.json"
-    process = subprocess.Popen(
-        [
-            *(program(), "bench", "--no-roofline", "--benchmark_min_time=0.2", "--pattern", "dense"),
-            *("--n", "64,65,66,67,68,69,70,71", f"--benchmark_repetitions={repetitions}"),
-            *(f"--benchmark_out={own}", "--out", path),
-        ],
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        # What a shell's background jobs inherit would make the program ignore SIGINT.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert "bound" in process.stderr.readline()  # the sweep begins
-    time.sleep(0.5 + 0.3 * repetitions)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number, errors
-    results = strict(path.read_text())
-    assert results["context"]["incomplete"] is True
-    measured = {row["id"] for row in results["benchmarks"]}
-    assert len(measured) + len(results["context"]["not_measured"]) == 8
-    assert 1 <= len(measured) < 8
-    assert all(len(row["samples_ns"]) == row["sample_count"] > 0 for row in results["benchmarks"])
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["own.json", "r.json"]

@@ -1,0 +1,136 @@
+"""Signals: what was measured is kept, what was kept before is not lost, and the run ends soon."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import environment, program, strict
+
+
+def start(*arguments, **how) -> subprocess.Popen:
+    """Starts `attnscope bench` so that it minds signals: a shell's background jobs would inherit ignoring them."""
+
+    def default_signals():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [program(), "bench", *map(str, arguments)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        preexec_fn=default_signals,
+        **how,
+    )
+
+
+def signalled(*arguments, at: bytes, numbers: list[int]) -> tuple[int, str]:
+    """Runs it on a terminal and signals it once `at` is shown; returns the exit code and what was shown."""
+    main, other = pty.openpty()
+    process = start(*arguments, stdout=other, stderr=other)
+    os.close(other)
+    shown, sent = b"", False
+    while True:
+        try:
+            part = os.read(main, 4096)
+        except OSError:  # the terminal's other side is closed
+            break
+        shown += part
+        if not sent and at in shown:
+            for number in numbers:
+                process.send_signal(number)
+                time.sleep(0.01)  # two that wait to be delivered would be one
+            sent = True
+    os.close(main)
+    assert sent, shown
+    return process.wait(timeout=60), shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("number", "repetitions"),
+    [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGINT, 2)],
+)
+def test_interrupted_run_leaves_valid_files(tmp_path, number, repetitions):
+    """Guards that an interruption keeps what was measured, marked incomplete, in both files, and says so."""
+    path = tmp_path / "r.json"
+    own = tmp_path / "own.json"
+    # A terminal that goes away sends its signal several times.
+    code, shown = signalled(
+        *("--no-roofline", "--benchmark_min_time=0.2", "--pattern", "dense"),
+        *("--n", "64,65,66,67,68,69,70,71", f"--benchmark_repetitions={repetitions}"),
+        *(f"--benchmark_out={own}", "--out", path),
+        at=b"  2/",
+        numbers=[number] * (2 if number == signal.SIGHUP else 1),
+    )
+    assert code == 128 + number, shown
+    results = strict(path.read_text())
+    assert results["context"]["incomplete"] is True
+    measured = {row["id"] for row in results["benchmarks"]}
+    assert len(measured) + len(results["context"]["not_measured"]) == 8
+    assert 1 <= len(measured) < 8
+    assert all(len(row["samples_ns"]) == row["sample_count"] > 0 for row in results["benchmarks"])
+    assert f"interrupted: {len(measured)} of 8 rows measured, written to {path}" in shown
+    assert json.loads(own.read_text())["benchmarks"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["own.json", "r.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_before_the_first_row_keeps_the_files_of_the_last_run(tmp_path, number):
+    """Guards that nothing never replaces something."""
+    path, own = tmp_path / "r.json", tmp_path / "own.json"
+    path.write_text("precious")
+    own.write_text("precious too")
+    process = start(
+        *("--no-roofline", "--benchmark_min_time=100000x", "--pattern", "dense", "--n", "2048,2049"),
+        *(f"--benchmark_out={own}", "--out", path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "bound" in process.stderr.readline()  # the first of rows of many minutes begins
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    assert (path.read_text(), own.read_text()) == ("precious", "precious too")
+    assert (out, errors) == ("", "attnscope bench: interrupted: 0 of 2 rows measured, nothing written\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["own.json", "r.json"]
+
+
+def test_second_signal_leaves_no_temporary_file(tmp_path):
+    """Guards that who ends a run twice gets an end at once, and no half of a file."""
+    process = start(
+        *("--no-roofline", "--pattern", "dense", "--n", "32768", "--algorithm", "naive", "--isa", "scalar"),
+        *(f"--benchmark_out={tmp_path / 'own.json'}", "--out", tmp_path / "r.json"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "bound" in process.stderr.readline()
+    assert [p.name.startswith(".attnscope-") for p in tmp_path.iterdir()] == [True]
+    time.sleep(0.3)  # its calls take many times that: the first signal waits for the end of one
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupted_while_the_machine_is_measured(tmp_path):
+    """Guards that a signal is honoured before the rows begin too: of bandwidths and peaks, which the terminal
+    names one by one, those that are left are not measured, and no row is begun."""
+    path = tmp_path / "r.json"
+    path.write_text("precious")
+    code, shown = signalled(
+        *("--pattern", "dense", "--n", "64,65", "--out", path),
+        at=b"measuring this machine: ",
+        numbers=[signal.SIGINT],
+    )
+    assert code == 128 + signal.SIGINT
+    assert "measuring this machine: scalar fma" in shown
+    assert "copy" not in shown and "bound" not in shown and "s left" not in shown, shown
+    assert "interrupted: 0 of 2 rows measured, nothing written" in shown
+    assert path.read_text() == "precious"
