@@ -77,7 +77,7 @@ typedef struct bench_kernel {
     const char *name, *note;
     bool typed;        /* takes storage types other than f32 */
     const char *shape; /* of the id: n, d, nk, v stand for themselves with their values */
-    double (*flops)(const bench_kernel_run *run);
+    double (*flops)(const bench_kernel_run *run); /* NULL: none that count */
     double (*bytes)(const bench_kernel_run *run);
     bool (*prepare)(bench_kernel_run *run, uint64_t seed); /* false: no memory */
     void (*call)(bench_kernel_run *run);

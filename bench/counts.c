@@ -63,7 +63,8 @@ static int count_kernel(bench_row *row) {
         .value_dim = row->problem.value_dim,
         .dtype = row->problem.dtype,
     };
-    row->flops_useful = row->flops_executed = row->flops_dense = row->kernel->flops(&run);
+    row->flops_useful = row->flops_executed = row->flops_dense =
+        row->kernel->flops ? row->kernel->flops(&run) : 0;
     row->bytes_compulsory = row->kernel->bytes(&run);
     row->info.isa = kernels->name;
     return 0;

@@ -91,15 +91,15 @@ void bench_progress(const bench_session *session, const bench_row *row);
 void bench_progress_limits(void *context, const char *figure);
 void bench_progress_clear(void);
 void bench_table(const bench_session *session);
-/* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */
-bool bench_disturbed(const bench_row *row);
-int bench_count_disturbed(const bench_rows *rows);
 void bench_warnings(const bench_session *session);
 /* Relative change of the first row when repeated; false when there is none. */
 bool bench_drift(const bench_session *session, double *change);
 
 /* ---- results.c, context.c ---- */
 
+/* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */
+bool bench_disturbed(const bench_row *row);
+int bench_count_disturbed(const bench_rows *rows);
 /* The whole file; NULL when there is no memory. */
 json_t *bench_results(const bench_session *session);
 json_t *bench_context(const bench_session *session);

@@ -68,17 +68,6 @@ static void table_row(const bench_row *row) {
            row->kind == BENCH_KERNEL ? "-" : attn_algorithm_name(row->info.algorithm), row->id);
 }
 
-bool bench_disturbed(const bench_row *row) {
-    return row->result.measured && row->result.cpu_share < BENCH_UNDISTURBED;
-}
-
-int bench_count_disturbed(const bench_rows *rows) {
-    int count = 0;
-    for (int i = 0; i < rows->count; i++)
-        count += bench_disturbed(&rows->row[i]);
-    return count;
-}
-
 static void print_foot(const bench_rows *rows) {
     puts("median of n samples; +- is half the range of their middle half; GFLOP/s and %peak count useful "
          "pairs");
