@@ -10,8 +10,8 @@ import altair as alt
 from .results import STAGES
 from .series import ISA_ORDER, Variant, isa_rank
 
-# Fixed per ISA level, told apart with every common colour deficiency; levels to come share black.
-ISA_COLOURS = dict(zip(ISA_ORDER, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=True))
+# Fixed per ISA level, told apart with every common colour deficiency; levels to come share black (FURTHER_ISA_COLOUR).
+ISA_COLOURS = dict(zip(ISA_ORDER, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), strict=False))
 FURTHER_ISA_COLOUR = "#000000"
 # Stages are no ISA levels, and share none of their colours.
 STAGE_COLOURS = dict(zip(STAGES, ("#56B4E9", "#999999", "#C9B8E8", "#E69F00", "#F0E442"), strict=True))

@@ -6,15 +6,17 @@ import re
 import struct
 import xml.etree.ElementTree as ET
 import zlib
+from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import analysis, axes, charts_speedup, draw, formats, render, theme
+from attnscope_py import analysis, axes, charts_speedup, draw, formats, render, series, theme
 from attnscope_py.lines import wrap_pattern
 from attnscope_py.results import load_run, load_runs
 from hypothesis import given
 from hypothesis import strategies as hs
 
+ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -37,6 +39,14 @@ def two_machines(tmp_path_factory):
     ]
     runs = load_runs(files)
     return runs, {figure.name: figure for _, figure in all_figures(runs)}
+
+
+# Guards the list of levels, which an installation does not bring, and that each has a colour. A level to come fails
+# here, and nowhere else: reports show it in black.
+def test_levels_of_the_source():
+    levels = re.findall(r"^ISA\((\w+)", (ROOT / "dispatch" / "isa.def").read_text(), re.MULTILINE)
+    assert list(series.ISA_ORDER) == levels
+    assert list(theme.ISA_COLOURS) == levels
 
 
 def walk(spec):
