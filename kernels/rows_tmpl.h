@@ -34,8 +34,12 @@ VF_INLINE vf adjust_vector_(vf x, const attn_score_ops *ops, int64_t distance, c
     if (ops->slope != 0.0f) /* |p - j|; the difference rounds only beyond 2^24, as a float must */
         x = vf_fnma(vf_set1(ops->slope), vf_abs(vf_sub(vf_set1((float)(distance - i)), vf_iota())), x);
     if (bias) {
-        vf b = n >= VL ? vf_load(bias + i) : vf_load_part(bias + i, n);
-        x = vf_select(vf_eq(b, vf_set1(-INFINITY)), b, vf_add(x, b));
+        const vf b = n >= VL ? vf_load(bias + i) : vf_load_part(bias + i, n);
+        const vf sum = vf_add(x, b), lowest = vf_set1(-0x1.fffffep+127f);
+        /* A finite bias masks nothing: two finite numbers whose sum passes -FLT_MAX give that. By selects,
+         * which keep NaN at every level (a maximum does not), and a score that was -inf already. */
+        const vf held = vf_select(vf_lt(x, lowest), sum, vf_select(vf_lt(sum, lowest), lowest, sum));
+        x = vf_select(vf_eq(b, vf_set1(-INFINITY)), b, held);
     }
     if (bits)
         x = vf_select(mask_lanes_(bits, i), x, vf_set1(-INFINITY));

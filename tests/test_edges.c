@@ -268,16 +268,21 @@ static void low_scores(void **state) {
 }
 
 /* Guards: a finite bias, however negative, is a number: a row of -3.4e38 or -FLT_MAX is a uniform average
- * (pytorch#110213), within the rounding of a sum of n values. */
+ * (pytorch#110213), within the rounding of a sum of n values; also where the score's sum with it would
+ * overflow. */
 static void lowest_bias(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    static const float lowest[] = {-3e38f, -3.4e38f, -FLT_MAX};
+    static const float lowest[] = {-3e38f, -3.4e38f, -FLT_MAX, -FLT_MAX};
     for (size_t place = 0; place < COUNT_OF(edge_places); place++)
         for (size_t k = 0; k < COUNT_OF(lowest); k++) {
             case_spec s = edge_spec(place);
             s.inputs = ATTN_HAS_BIAS;
             attention_case *c = case_new(&s);
             edge_bias(c, lowest[k]);
+            if (k == 3) { /* scores of -3e32 */
+                edge_fill(c, &c->tensors.q, -1e16f);
+                edge_fill(c, &c->tensors.k, 1e16f);
+            }
             for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
                 edge_result r = edge_execute(c, kernels->name, edge_algorithms[a], 1);
                 for (int64_t row = 0; row < s.batch * s.heads * s.queries; row++)

@@ -2,6 +2,7 @@
  * family, flush against unmapped pages on either side and misaligned, against double precision. */
 #include "tests/support.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -196,6 +197,36 @@ static void adjust_far(void **state) {
     }
 }
 
+/* Guards: a finite bias masks nothing: where it and a finite score sum up to -inf, the score is -FLT_MAX;
+ * what is not finite stays what it is, a bias of -inf masks. In vectors and tails, at each place of them. */
+static void adjust_lowest(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    static const float cases[][3] = {
+        /* score, bias, what comes out */
+        {-1e32f, -FLT_MAX, -FLT_MAX},   {-FLT_MAX, -FLT_MAX, -FLT_MAX},
+        {-1, -FLT_MAX, -FLT_MAX},       {1e38f, -FLT_MAX, 1e38f - FLT_MAX},
+        {-1e32f, -INFINITY, -INFINITY}, {-INFINITY, -1, -INFINITY},
+        {INFINITY, -FLT_MAX, INFINITY}, {NAN, -FLT_MAX, NAN},
+        {NAN, -INFINITY, -INFINITY},    {-FLT_MAX, NAN, NAN},
+        {1e38f, FLT_MAX, INFINITY},     {-INFINITY, INFINITY, NAN},
+    };
+    for (size_t shift = 0; shift < COUNT_OF(cases); shift++)
+        for (int n = 1; n <= 37; n++) {
+            float x[37], bias[37];
+            for (int i = 0; i < n; i++) {
+                x[i] = cases[((size_t)i + shift) % COUNT_OF(cases)][0];
+                bias[i] = cases[((size_t)i + shift) % COUNT_OF(cases)][1];
+            }
+            kernels->adjust(x, n, &(attn_score_ops){.bias = bias});
+            for (int i = 0; i < n; i++) {
+                const float *c = cases[((size_t)i + shift) % COUNT_OF(cases)];
+                if (isnan(c[2]) ? !isnan(x[i]) : x[i] != c[2])
+                    test_fail("n=%d, x[%d]: %g with a bias of %g is %g, must be %g", n, i, (double)c[0],
+                              (double)c[1], (double)x[i], (double)c[2]);
+            }
+        }
+}
+
 /* ---- softmax ------------------------------------------------------------------------ */
 
 enum softmax_data { NORMAL, SPREAD, RISING, EQUAL, MASKED_FRONT, ALL_MASKED, TAILS, SOFTMAX_DATA };
@@ -342,6 +373,7 @@ int main(void) {
     test_add_levels(&list, "adjust", adjust);
     test_add_levels(&list, "adjust cap", adjust_cap);
     test_add_levels(&list, "adjust far", adjust_far);
+    test_add_levels(&list, "adjust lowest", adjust_lowest);
     test_add_levels(&list, "softmax", softmax);
     test_add_levels(&list, "softmax nan", softmax_nan);
     test_add_levels(&list, "read and copy", stream);

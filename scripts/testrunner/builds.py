@@ -89,8 +89,8 @@ ASAN = Build(
 SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dtests=enabled", "-Dbench=disabled")
 # What starts threads, itself or through attn_execute. A test holds this against the sources.
 THREADED = (
-    "attention_patterns attention_shapes edges edges_environment edges_shapes edges_splits first_call harness "
-    "kernels_exp options options_random reuse"
+    "attention_patterns attention_shapes edges edges_control edges_environment edges_shapes edges_splits "
+    "first_call harness kernels_exp options options_random reuse"
 ).split()
 TSAN = Build(
     ROOT / "build-test-tsan",

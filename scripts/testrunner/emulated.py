@@ -19,6 +19,7 @@ COMBINATIONS = 200
 SECONDS = {
     "convert": 13,
     "edges": 110,
+    "edges_control": 30,
     "edges_environment": 40,
     "edges_heads": 20,
     "edges_nan": 80,
