@@ -164,6 +164,58 @@ attn_status attn_problem_check(const attn_problem *p, attn_error *error) {
     return check_pattern(p, error);
 }
 
+/* What is read or written element by element lies at a multiple of the element's size. */
+static attn_status check_aligned(const char *name, const void *data, size_t bytes, attn_error *error) {
+    if ((uintptr_t)data % bytes)
+        return attn_fail(error, ATTN_INVALID, "%s is at %p, must be aligned to its elements of %d bytes",
+                         name, data, (int)bytes);
+    return ATTN_OK;
+}
+
+/* No two rows of the output share an element: in the order of their strides, each dimension steps over all
+ * that lies within. Rows may run backwards, and be as far apart as they like. */
+static attn_status check_out_strides(const attn_problem *p, const attn_tensors *t, attn_error *error) {
+    struct {
+        const char *name;
+        int64_t stride, extent;
+        uint64_t step;
+    } dims[] =
+        {
+            {"out_row_stride", t->out_row_stride, p->queries, 0},
+            {"out_head_stride", t->out_head_stride, p->heads, 0},
+            {"out_batch_stride", t->out_batch_stride, p->batch, 0},
+        },
+      swap;
+    const int count = sizeof dims / sizeof *dims;
+    for (int i = 0; i < count; i++) { /* sorted by step; a stride of one place counts for nothing */
+        dims[i].step = dims[i].extent <= 1  ? 0
+                       : dims[i].stride < 0 ? -(uint64_t)dims[i].stride
+                                            : (uint64_t)dims[i].stride;
+        for (int k = i; k > 0 && dims[k - 1].step > dims[k].step; k--) {
+            swap = dims[k];
+            dims[k] = dims[k - 1];
+            dims[k - 1] = swap;
+        }
+    }
+    uint64_t within = (uint64_t)p->value_dim;
+    for (int i = 0; i < count; i++) {
+        if (dims[i].extent <= 1)
+            continue;
+        if (dims[i].step < within)
+            return attn_fail(
+                error, ATTN_INVALID,
+                "%s is %lld: rows of out would overlap, must be at least the %lld elements that lie "
+                "within",
+                dims[i].name, (long long)dims[i].stride, (long long)within);
+        uint64_t reach;
+        if (__builtin_mul_overflow(dims[i].step, (uint64_t)dims[i].extent - 1, &reach) ||
+            __builtin_add_overflow(within, reach, &within) || within > INT64_MAX)
+            return attn_fail(error, ATTN_INVALID, "%s is %lld: out would reach past 2^63 elements",
+                             dims[i].name, (long long)dims[i].stride);
+    }
+    return ATTN_OK;
+}
+
 attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, attn_error *error) {
     if (!t)
         return attn_fail(error, ATTN_INVALID, "tensors is NULL");
@@ -171,29 +223,41 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
     const struct {
         const char *name;
         const void *data;
+        size_t bytes;
         bool needed;
     } needed[] = {
-        {"q", t->q.data, any_rows && p->keys > 0},
-        {"k", t->k.data, any_rows && p->keys > 0},
-        {"v", t->v.data, any_rows && p->keys > 0 && p->value_dim > 0},
-        {"out", t->out, any_rows && p->value_dim > 0},
+        {"tensor q", t->q.data, attn_dtype_bytes(p->dtype), any_rows && p->keys > 0},
+        {"tensor k", t->k.data, attn_dtype_bytes(p->dtype), any_rows && p->keys > 0},
+        {"tensor v", t->v.data, attn_dtype_bytes(p->dtype), any_rows && p->keys > 0 && p->value_dim > 0},
+        {"tensor out", t->out, sizeof *t->out, any_rows && p->value_dim > 0},
     };
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    attn_status status;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (needed[i].needed && !needed[i].data)
-            return attn_fail(error, ATTN_INVALID, "tensor %s is NULL", needed[i].name);
+            return attn_fail(error, ATTN_INVALID, "%s is NULL", needed[i].name);
+        if (needed[i].needed &&
+            (status = check_aligned(needed[i].name, needed[i].data, needed[i].bytes, error)) != ATTN_OK)
+            return status;
+    }
+    if (any_rows && p->value_dim > 0 && (status = check_out_strides(p, t, error)) != ATTN_OK)
+        return status;
+    if ((status = check_aligned("lse", t->lse, _Alignof(float), error)) != ATTN_OK ||
+        (status = check_aligned("counts", t->counts, _Alignof(attn_counts), error)) != ATTN_OK)
+        return status;
     const struct {
         const char *name;
         const void *data;
+        size_t bytes;
         uint32_t input;
         bool empty;
     } optional[] = {
-        {"kv_lens", t->kv_lens, ATTN_HAS_KV_LENS, p->batch == 0},
-        {"q_offsets", t->q_offsets, ATTN_HAS_Q_OFFSETS, p->batch == 0},
-        {"segments", t->segments, ATTN_HAS_SEGMENTS, p->batch == 0 || p->keys == 0},
-        {"mask", t->mask, ATTN_HAS_MASK, !any_rows || p->keys == 0},
-        {"bias", t->bias, ATTN_HAS_BIAS, !any_rows || p->keys == 0},
-        {"alibi_slopes", t->alibi_slopes, ATTN_HAS_ALIBI, false},
-        {"sink_logits", t->sink_logits, ATTN_HAS_SINK_LOGIT, false},
+        {"kv_lens", t->kv_lens, _Alignof(int64_t), ATTN_HAS_KV_LENS, p->batch == 0},
+        {"q_offsets", t->q_offsets, _Alignof(int64_t), ATTN_HAS_Q_OFFSETS, p->batch == 0},
+        {"segments", t->segments, _Alignof(int64_t), ATTN_HAS_SEGMENTS, p->batch == 0 || p->keys == 0},
+        {"mask", t->mask, 1, ATTN_HAS_MASK, !any_rows || p->keys == 0},
+        {"bias", t->bias, _Alignof(float), ATTN_HAS_BIAS, !any_rows || p->keys == 0},
+        {"alibi_slopes", t->alibi_slopes, _Alignof(float), ATTN_HAS_ALIBI, false},
+        {"sink_logits", t->sink_logits, _Alignof(float), ATTN_HAS_SINK_LOGIT, false},
     };
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
         const bool planned = p->inputs & optional[i].input;
@@ -203,6 +267,9 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
         if (!planned && optional[i].data)
             return attn_fail(error, ATTN_INVALID, "%s is given, but the plan was made without it",
                              optional[i].name);
+        if (planned && !optional[i].empty &&
+            (status = check_aligned(optional[i].name, optional[i].data, optional[i].bytes, error)) != ATTN_OK)
+            return status;
     }
     /* A position past 2^62 on either side could overflow when it meets a window. */
     const int64_t most = (int64_t)1 << 60;
