@@ -24,7 +24,7 @@ FULL_SLOWER = 6
 
 @dataclass(frozen=True)
 class Build:
-    """A configured tree: its directory, compilers, Meson options and compiler-independent environment."""
+    """A configured tree: its directory, compilers, Meson options and what is compiled."""
 
     directory: Path
     compilers: tuple[str, str]

@@ -1,8 +1,10 @@
 """From rows to series, ratios and sentences."""
 
+import importlib
+
 import pytest
 import synthetic
-from attnscope_py import analysis, summary, text_table
+from attnscope_py import analysis, series, summary, text_table, theme
 from attnscope_py.results import load_run, load_runs
 from attnscope_py.series import pattern_class, window_extent
 
@@ -41,13 +43,13 @@ def test_pattern_class(pattern, kind, extent):
 # Guards the main result of a sweep: dense is quadratic, a window is linear, at every level.
 def test_exponents_of_a_sweep(sweep):
     _, (section,) = sweep
-    for series in section.series:
-        fit = series.exponent
-        if series.variant.pattern in ("dense", "causal") and series.variant.algorithm == "flash":
+    for line in section.series:
+        fit = line.exponent
+        if line.variant.pattern in ("dense", "causal") and line.variant.algorithm == "flash":
             assert abs(fit.value - 2) < 0.05
-        if series.variant.pattern == "window=256" and series.isa != "scalar":
+        if line.variant.pattern == "window=256" and line.isa != "scalar":
             assert fit.n_low == 512
-            assert abs(fit.value - series.pair_exponent) < 0.05
+            assert abs(fit.value - line.pair_exponent) < 0.05
             assert fit.value < 1.2
 
 
@@ -56,8 +58,8 @@ def test_every_row_is_in_one_series(sweep):
     run, (section,) = sweep
     ids = [p.row.id for s in section.series for p in s.points]
     assert sorted(ids) == sorted(row.id for row in run.rows if not row.stage)
-    for series in section.series:
-        lengths = [p.n for p in series.points]
+    for line in section.series:
+        lengths = [p.n for p in line.points]
         assert lengths == sorted(set(lengths))
 
 
@@ -194,3 +196,13 @@ def test_kernels(tmp_path):
     assert section.group.label.startswith("kernels, f32")
     assert [s.exponent.value for s in section.series] == pytest.approx([1.0, 1.0])
     assert {s.ratio.value for s in section.speed_ups} == {4.0}
+
+
+# Guards a level to come, which has no colour yet: reports are made, and it is black.
+def test_level_without_colour(monkeypatch):
+    with monkeypatch.context() as changed:
+        changed.setattr(series, "ISA_ORDER", (*series.ISA_ORDER, "sve"))
+        importlib.reload(theme)
+        assert theme.isa_colour("sve") == theme.FURTHER_ISA_COLOUR
+        assert theme.isa_colour("avx2") != theme.FURTHER_ISA_COLOUR
+    importlib.reload(theme)
