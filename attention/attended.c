@@ -115,7 +115,8 @@ static void set_blocks(uint64_t *bits, int64_t first, attn_interval within, cons
                      (attn_interval){row[low] * blocks->size, (row[low] + 1) * blocks->size});
 }
 
-void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
+/* As attn_row_bits_all, by the pattern and kv_lens alone. */
+static void row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
     const attn_pattern *pattern = &view->plan->problem.pattern;
     attn_interval within = attn_restriction(view, i);
     within.first = attn_max(within.first, first);
@@ -181,7 +182,7 @@ static uint64_t equal_bits(const int64_t *ids, int64_t id, int64_t count) {
 }
 
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits) {
-    attn_row_bits_pattern(view, i, first, count, bits);
+    row_bits_pattern(view, i, first, count, bits);
     if (!attn_view_has_data(view))
         return;
     const int64_t p = i + view->offset;
@@ -215,7 +216,7 @@ attn_tile_kind attn_tile_by_bits(const attn_view *view, int64_t row, int64_t row
         if (with_data)
             attn_row_bits_all(view, i, first, count, &bits);
         else
-            attn_row_bits_pattern(view, i, first, count, &bits);
+            row_bits_pattern(view, i, first, count, &bits);
         some |= bits;
         all &= bits;
     }

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* Partial results kept at a time, at least one (batch, head)'s: enough for the largest number of threads. */
+/* Partial results kept at a time, at least those of all query heads of one (batch, key/value head): enough
+ * for the largest number of threads. */
 #define MOST_PARTIALS ATTN_MAX_THREADS
 
 /* The partial result of one split of one (batch, head), all of its rows. */
@@ -25,7 +26,7 @@ typedef struct decode_workspace {
     int64_t partial_bytes;
 } decode_workspace;
 
-static partial cut_partial(const attn_plan *plan, char **cursor) {
+static partial cut_partial(const attn_plan *plan, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
     const int64_t f32 = sizeof(float);
     partial p;
@@ -36,29 +37,28 @@ static partial cut_partial(const attn_plan *plan, char **cursor) {
     return p;
 }
 
-static decode_workspace cut_workspace(const attn_plan *plan, char **cursor) {
+static decode_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
     const int64_t group = problem->heads / problem->kv_heads;
     decode_workspace w = {.flash = attn_flash_cut(plan, plan->split_tiles, cursor)};
     w.wave =
         attn_max(1, attn_min(MOST_PARTIALS / (plan->splits * group), problem->batch * problem->kv_heads));
-    w.partials = *cursor;
-    cut_partial(plan, cursor);
-    w.partial_bytes = *cursor - w.partials;
-    *cursor += (w.wave * group * plan->splits - 1) * w.partial_bytes;
+    attn_cursor one = {0};
+    cut_partial(plan, &one);
+    w.partial_bytes = one.bytes;
+    w.partials = attn_take(cursor, w.wave * group * plan->splits * w.partial_bytes);
     return w;
 }
 
 int64_t attn_decode_workspace(const attn_plan *plan) {
-    static char origin;
-    char *cursor = &origin;
-    cut_workspace(plan, &cursor);
-    return cursor - &origin;
+    attn_cursor count = {0};
+    cut_workspace(plan, &count);
+    return count.bytes;
 }
 
 /* Slot `slot` of (wave's head, split): heads of a wave in order, all splits of one after another. */
 static partial partial_at(const attn_plan *plan, const decode_workspace *w, int64_t slot) {
-    char *cursor = w->partials + slot * w->partial_bytes;
+    attn_cursor cursor = {.memory = w->partials + slot * w->partial_bytes};
     return cut_partial(plan, &cursor);
 }
 
@@ -149,7 +149,7 @@ void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *works
                  int64_t last) {
     const attn_problem *problem = &plan->problem;
     const int64_t group = problem->heads / problem->kv_heads;
-    char *cursor = workspace;
+    attn_cursor cursor = {.memory = workspace};
     decode_workspace w = cut_workspace(plan, &cursor);
     for (int64_t unit = first; unit < last;) {
         /* The part's heads that share keys and values go together. */
@@ -174,9 +174,8 @@ static wave wave_of(const attn_plan *plan, const decode_workspace *w, int64_t st
 }
 
 int64_t attn_decode_tasks(const attn_plan *plan, int64_t step) {
-    static char origin;
-    char *cursor = &origin;
-    const decode_workspace w = cut_workspace(plan, &cursor);
+    attn_cursor count = {0};
+    const decode_workspace w = cut_workspace(plan, &count);
     if (step / 2 > plan->problem.batch * plan->problem.kv_heads) /* and no product overflows */
         return 0;
     const int64_t group = plan->problem.heads / plan->problem.kv_heads;
@@ -187,7 +186,8 @@ void attn_decode_task(const attn_plan *plan, const attn_tensors *tensors, void *
                       int64_t step, int64_t task) {
     const attn_problem *problem = &plan->problem;
     const int64_t group = problem->heads / problem->kv_heads;
-    char *shared_at = workspace, *own_at = (char *)workspace + thread * plan->info.workspace_bytes;
+    attn_cursor shared_at = {.memory = workspace};
+    attn_cursor own_at = {.memory = (char *)workspace + thread * plan->info.workspace_bytes};
     const decode_workspace shared = cut_workspace(plan, &shared_at);
     const wave at = wave_of(plan, &shared, step);
     if (step % 2 == 0) {

@@ -9,13 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, char **cursor) {
+flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
     const attn_kernels *kernels = plan->kernels;
     const int64_t keys = tiles * plan->key_tile;
     const int64_t f32 = sizeof(float);
     flash_workspace w = {.tiles = tiles, .value_panel_stride = keys * kernels->nr};
-    const char *start = *cursor;
     w.packed_keys = attn_take(cursor, keys * problem->head_dim * f32);
     w.packed_values = attn_take(cursor, keys * attn_round_up(problem->value_dim, kernels->nr) * f32);
     w.packed = attn_take(cursor, tiles);
@@ -32,14 +31,13 @@ flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, char **curs
         w.run_scratch = attn_take(cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
         w.runs = attn_take(cursor, attn_runs_limit(plan, false) * (int64_t)sizeof(attn_run));
     }
-    w.bytes = *cursor - start;
     return w;
 }
 
 int64_t attn_flash_workspace(const attn_plan *plan) {
-    static char origin; /* cut from an address that only counts; it is never followed */
-    char *cursor = &origin;
-    return attn_flash_cut(plan, plan->key_tiles, &cursor).bytes;
+    attn_cursor count = {0};
+    attn_flash_cut(plan, plan->key_tiles, &count);
+    return count.bytes;
 }
 
 static void pack_tile(const flash_walk *walk, int64_t tile) {
@@ -251,7 +249,7 @@ flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, f
 void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
                 int64_t last) {
     const attn_problem *problem = &plan->problem;
-    char *cursor = workspace;
+    attn_cursor cursor = {.memory = workspace};
     flash_workspace w = attn_flash_cut(plan, plan->key_tiles, &cursor);
     attn_counts total = {0};
     int64_t packed_for = -1; /* which (batch, key/value head) the packed keys belong to */

@@ -25,7 +25,6 @@ typedef struct flash_workspace {
     int64_t *run_scratch;       /* only when runs are made at execution */
     attn_run *runs;             /* likewise */
     int64_t value_panel_stride; /* floats from one panel of values to the next */
-    int64_t bytes;
 } flash_workspace;
 
 /* One query tile on its way through its runs. */
@@ -41,7 +40,7 @@ typedef struct flash_walk {
 } flash_walk;
 
 /* Cuts the workspace at *cursor, with room for the packed keys and values of `tiles` key tiles. */
-flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, char **cursor);
+flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, attn_cursor *cursor);
 /* The walk of query tile `query_tile` of a (batch, head). */
 flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, flash_workspace *w,
                            int64_t batch, int64_t head, int64_t query_tile);

@@ -110,9 +110,8 @@ attn_interval attn_restriction(const attn_view *view, int64_t i);
 int attn_selected(const attn_view *view, int64_t i, attn_interval within, attn_interval *selected);
 bool attn_has_selection(const attn_pattern *pattern);
 
-/* Bit k of bits[] (ceil(count/64) words, bits past count clear) tells whether query i attends key first + k.
- * `_pattern` by the pattern and kv_lens alone, `_all` with segments, mask and bias too. */
-void attn_row_bits_pattern(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
+/* Bit k of bits[] (ceil(count/64) words, bits past count clear) tells whether query i attends key first + k,
+ * by all that decides it. */
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
 
 /* Kind of the tile of rows [row, row + rows) and at most 64 keys [first, first + count), looked at row by
@@ -258,10 +257,17 @@ static inline float attn_lse(float row_max, float row_sum) {
     return row_sum == 0 ? -INFINITY : row_max + (float)log((double)row_sum);
 }
 
-/* Takes `bytes` from the workspace at *cursor, aligned; used alike to size it (from NULL) and to cut it. */
-static inline void *attn_take(char **cursor, int64_t bytes) {
-    char *at = *cursor;
-    *cursor += attn_round_up(bytes, ATTN_ALIGN_BYTES);
+/* Where a workspace is being cut. Without memory nothing is cut, only counted: cutting and sizing are the
+ * same text. */
+typedef struct attn_cursor {
+    char *memory; /* NULL: only count */
+    int64_t bytes;
+} attn_cursor;
+
+/* The next `bytes` of the workspace, aligned. */
+static inline void *attn_take(attn_cursor *cursor, int64_t bytes) {
+    char *at = cursor->memory ? cursor->memory + cursor->bytes : NULL;
+    cursor->bytes += attn_round_up(bytes, ATTN_ALIGN_BYTES);
     return at;
 }
 

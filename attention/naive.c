@@ -27,10 +27,9 @@ typedef struct naive_workspace {
     ranked *heap;               /* only with topk */
     int64_t mask_words;         /* words of a row */
     int64_t value_panel_stride; /* floats from one panel of values to the next */
-    int64_t bytes;
 } naive_workspace;
 
-static naive_workspace cut_workspace(const attn_plan *plan, void *memory) {
+static naive_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
     const int64_t nr = plan->kernels->nr, keys = attn_round_up(problem->keys, nr);
     const int64_t f32 = sizeof(float);
@@ -39,25 +38,24 @@ static naive_workspace cut_workspace(const attn_plan *plan, void *memory) {
         .value_panel_stride = keys * nr,
     };
     const bool topk = problem->pattern.terms & ATTN_TOPK;
-    char *cursor = memory;
-    w.scores = attn_take(&cursor, problem->queries * problem->keys * f32);
-    w.packed_keys = attn_take(&cursor, keys * problem->head_dim * f32);
-    w.packed_values = attn_take(&cursor, keys * attn_round_up(problem->value_dim, nr) * f32);
-    w.rows = attn_take(&cursor, plan->query_tile * attn_max(problem->head_dim, VALUE_DEPTH) * f32);
-    w.row_max = attn_take(&cursor, problem->queries * f32);
-    w.row_sum = attn_take(&cursor, problem->queries * f32);
-    w.mask = attn_take(&cursor, (topk ? problem->queries : 1) * w.mask_words * (int64_t)sizeof(uint64_t));
+    w.scores = attn_take(cursor, problem->queries * problem->keys * f32);
+    w.packed_keys = attn_take(cursor, keys * problem->head_dim * f32);
+    w.packed_values = attn_take(cursor, keys * attn_round_up(problem->value_dim, nr) * f32);
+    w.rows = attn_take(cursor, plan->query_tile * attn_max(problem->head_dim, VALUE_DEPTH) * f32);
+    w.row_max = attn_take(cursor, problem->queries * f32);
+    w.row_sum = attn_take(cursor, problem->queries * f32);
+    w.mask = attn_take(cursor, (topk ? problem->queries : 1) * w.mask_words * (int64_t)sizeof(uint64_t));
     if (problem->inputs & ATTN_HAS_BIAS)
-        w.bias = attn_take(&cursor, problem->keys * f32);
+        w.bias = attn_take(cursor, problem->keys * f32);
     if (topk)
-        w.heap = attn_take(&cursor, attn_min(problem->pattern.topk, problem->keys) * (int64_t)sizeof(ranked));
-    w.bytes = cursor - (char *)memory;
+        w.heap = attn_take(cursor, attn_min(problem->pattern.topk, problem->keys) * (int64_t)sizeof(ranked));
     return w;
 }
 
 int64_t attn_naive_workspace(const attn_plan *plan) {
-    static char origin;
-    return cut_workspace(plan, &origin).bytes;
+    attn_cursor count = {0};
+    cut_workspace(plan, &count);
+    return count.bytes;
 }
 
 /* Rows [row, row + rows) of one (batch, head). Row r of the scores is row `row + r` of the queries. */
@@ -264,7 +262,7 @@ static naive_rows rows_of(const attn_plan *plan, const attn_tensors *tensors, vo
     return (naive_rows){
         .plan = plan,
         .tensors = tensors,
-        .w = cut_workspace(plan, workspace),
+        .w = cut_workspace(plan, &(attn_cursor){.memory = workspace}),
         .view = attn_view_of(plan, tensors, batch, head),
         .batch = batch,
         .kv_head = head / (plan->problem.heads / plan->problem.kv_heads),

@@ -215,8 +215,8 @@ attn_status attn_plan_create(const attn_problem *problem, const attn_options *op
     return ATTN_OK;
 }
 
-/* Cost of all units before unit `u`. */
-static int64_t cost_before(const attn_plan *plan, int64_t unit) {
+/* Cost of all units before `unit`. */
+static int64_t units_cost(const attn_plan *plan, int64_t unit) {
     const int64_t tiles = plan->query_tiles, heads = plan->problem.heads;
     const int64_t whole = unit / tiles, tile = unit % tiles; /* whole (batch, head)s, tiles in the next */
     if (plan->heads_distinct == 1)
@@ -238,11 +238,11 @@ void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, 
     int64_t bounds[2] = {0, 0};
     for (int side = 0; side < 2 && units > 0; side++) {
         /* The first unit that lies at or past the part's share of the cost. */
-        const double share = (double)(part + side) / parts * (double)cost_before(plan, units);
+        const double share = (double)(part + side) / parts * (double)units_cost(plan, units);
         int64_t low = 0, high = units;
         while (low < high) {
             const int64_t middle = low + (high - low) / 2;
-            if ((double)cost_before(plan, middle) < share)
+            if ((double)units_cost(plan, middle) < share)
                 low = middle + 1;
             else
                 high = middle;

@@ -16,7 +16,7 @@
 #define OPEN_TILES 4
 #define STRIDE_TILES ((int64_t)1 << 20)
 
-/* The terms that give one interval per row: when there is no selection, the restriction itself. */
+/* Keys that some row, and that every row, may attend through one term that gives each row an interval. */
 typedef struct term_bounds {
     attn_interval hull, core;
 } term_bounds;

@@ -1,6 +1,6 @@
 /* `attnscope eval`: attention on the user's own tensors. */
-#include "commands.h"
-#include "eval.h"
+#include "cli/commands.h"
+#include "cli/eval.h"
 
 #include <math.h>
 #include <stdio.h>

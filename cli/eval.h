@@ -3,7 +3,7 @@
 #define ATTN_CLI_EVAL_H
 
 #include "common/cli.h"
-#include "inputs.h"
+#include "cli/inputs.h"
 #include "common/npy.h"
 #include "common/output.h"
 

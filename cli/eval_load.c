@@ -1,5 +1,5 @@
 /* Reading and checking what `eval` works on. */
-#include "eval.h"
+#include "cli/eval.h"
 
 #include <math.h>
 #include <stdlib.h>

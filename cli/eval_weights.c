@@ -2,7 +2,7 @@
  *
  * Attention over the identity as values gives the weights themselves, through the very kernels, tiles and
  * rescalings that gave the output: each weight is multiplied by 1, and added to products with 0. */
-#include "eval.h"
+#include "cli/eval.h"
 
 #include <stdlib.h>
 

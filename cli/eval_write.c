@@ -1,5 +1,5 @@
 /* What `eval` writes: files, and the lines of --explain. */
-#include "eval.h"
+#include "cli/eval.h"
 #include "reference/reference.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* `attnscope info`: what this machine is, what can run on it and why the rest cannot. */
-#include "info.h"
-#include "commands.h"
+#include "cli/info.h"
+#include "cli/commands.h"
 #include "common/cli.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* `attnscope info --json`. What is not known is null. */
 #include "common/cli.h"
-#include "info.h"
+#include "cli/info.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* `attnscope info` as text: label, then value. */
-#include "info.h"
+#include "cli/info.h"
 #include "dispatch/dispatch.h"
 
 #include <stdio.h>

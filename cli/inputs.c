@@ -1,5 +1,5 @@
 /* The tensors that may come beside Q, K and V, read from files and checked against the problem. */
-#include "inputs.h"
+#include "cli/inputs.h"
 #include "common/cli.h"
 #include "common/npy.h"
 

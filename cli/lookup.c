@@ -1,4 +1,4 @@
-#include "lookup.h"
+#include "cli/lookup.h"
 #include "common/cli.h"
 
 #include <ctype.h>

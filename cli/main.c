@@ -1,7 +1,7 @@
 /* The front door: which subcommand runs. */
 #include "common/cli.h"
-#include "commands.h"
-#include "lookup.h"
+#include "cli/commands.h"
+#include "cli/lookup.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* `attnscope show`: draws what a pattern attends and what the engine visits, as text or as a picture. */
-#include "commands.h"
-#include "show.h"
+#include "cli/commands.h"
+#include "cli/show.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "attention/plan.h"
 #include "common/cli.h"
-#include "inputs.h"
+#include "cli/inputs.h"
 #include "common/output.h"
 
 typedef struct show_options {

@@ -3,8 +3,8 @@
  * The plot's rectangles are in units of the grid (a pair, or a cell of tiles), so their areas are counts;
  * neighbours of one kind in a row, and equal ones of successive rows, are one rectangle. Blue and orange
  * differ in lightness too, so that they are told apart by colour-blind readers and in print. */
-#include "show.h"
-#include "svg_text.h"
+#include "cli/show.h"
+#include "cli/svg_text.h"
 
 #include <stdlib.h>
 #include <string.h>

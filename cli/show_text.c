@@ -1,5 +1,5 @@
 /* `show` as text: counts, pairs, tiles. */
-#include "show.h"
+#include "cli/show.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "svg_text.h"
+#include "cli/svg_text.h"
 
 #include <stdbool.h>
 

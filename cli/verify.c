@@ -1,6 +1,6 @@
 /* `attnscope verify`: the self-test for a user's own machine. */
-#include "verify.h"
-#include "commands.h"
+#include "cli/verify.h"
+#include "cli/commands.h"
 #include "common/cli.h"
 #include "reference/reference.h"
 

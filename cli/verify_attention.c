@@ -1,6 +1,6 @@
 /* Attention of every algorithm and level against the reference, case by case. The reference is
  * computed once for a case; all levels get the same bytes. */
-#include "verify.h"
+#include "cli/verify.h"
 #include "reference/reference.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* What `verify` runs attention on: patterns and options on a set of shapes, and families of lengths
  * and head dimensions. */
-#include "verify.h"
+#include "cli/verify.h"
 #include "kernels/kernels.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(array)[0])

@@ -1,6 +1,6 @@
 /* Conversions to and from float16 and bfloat16, against arithmetic in double precision. They are
  * the same on every level, so they are checked once and shown under the first one. */
-#include "verify.h"
+#include "cli/verify.h"
 
 #include <math.h>
 #include <stdio.h>

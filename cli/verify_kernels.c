@@ -1,5 +1,5 @@
 /* The kernels of every level, through the public single operations. */
-#include "verify.h"
+#include "cli/verify.h"
 #include "dispatch/dispatch.h"
 #include "reference/reference.h"
 

@@ -229,7 +229,10 @@ typedef struct attn_info {
     int64_t pairs_executed;   /* in visited tiles; with topk, those that it chooses among */
     int64_t pairs_dense;      /* B * H * Nq * Nk */
     int64_t key_splits;       /* splits that few queries' many keys are cut into; 1: not cut */
-    int64_t workspace_bytes;  /* for one call of attn_execute_part; a multiple of 64 */
+    /* For one call of attn_execute_part; a multiple of 64. With key_splits above 1 most of it may be the
+     * partial results of up to ATTN_MAX_THREADS splits: several threads use those of the first workspace
+     * alone, yet each workspace has room for them. */
+    int64_t workspace_bytes;
 } attn_info;
 
 /* Checks the problem and makes a plan; `options` may be NULL. On error `*plan` is NULL. */

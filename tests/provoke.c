@@ -2,7 +2,7 @@
  * test; scripts/testrunner/checked.py runs it and requires the report.
  *
  *   provoke none | address | leak | undefined | memory | threads | team */
-#include "include/attnscope.h"
+#include "attnscope.h"
 
 #include <pthread.h>
 #include <stdio.h>
