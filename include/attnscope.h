@@ -247,8 +247,8 @@ ATTN_API void attn_plan_destroy(attn_plan *plan);
 /* ---- Execution --------------------------------------------------------- */
 
 /* A stored tensor of 4 dimensions (batch, head, row, dimension). The innermost stride is 1; the
- * others may be any number of elements, zero to broadcast. Data is aligned to its element, which is checked, and
- * needs no more. */
+ * others may be any number of elements, zero to broadcast. Data is aligned to its element, which is checked,
+ * and needs no more. */
 typedef struct attn_tensor {
     const void *data;
     int64_t batch_stride, head_stride, row_stride;
@@ -268,8 +268,9 @@ typedef struct attn_tensors {
     attn_tensor k; /* B, Hkv, Nk, D */
     attn_tensor v; /* B, Hkv, Nk, Dv */
 
-    /* B, H, Nq, Dv, innermost stride 1. Rows must not overlap, which is checked: in the order of their sizes, each
-     * stride (of more than one place, either sign) is at least the number of elements that lie within. */
+    /* B, H, Nq, Dv, innermost stride 1. Rows must not overlap, which is checked: in the order of their sizes,
+     * each stride (of more than one place, either sign) is at least the number of elements that lie within.
+     */
     float *out;
     int64_t out_batch_stride, out_head_stride, out_row_stride;
 
