@@ -120,10 +120,11 @@ attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors
 }
 
 /* Each thread begins with the task of its own number, so that in every call it has the same rows in its
- * caches; whoever is free takes the next one that is left. */
-static void run_step(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
-                     int64_t step, int64_t tasks) {
+ * caches; whoever is free takes the next one that is left. Returns how many had one. */
+static int run_step(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
+                    int64_t step, int64_t tasks) {
     int64_t taken = 0;
+    int worked = 0;
 #ifdef _OPENMP
 #    pragma omp parallel num_threads(threads)
 #endif
@@ -133,14 +134,17 @@ static void run_step(const attn_plan *plan, const attn_tensors *tensors, void *w
         thread = omp_get_thread_num();
         team = omp_get_num_threads();
 #endif
+        if (thread < tasks)
+            __atomic_fetch_add(&worked, 1, __ATOMIC_RELAXED);
         for (int64_t task = thread; task < tasks;
              task = team + __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED))
             run_task(plan, tensors, workspace, threads, thread, step, task);
     }
+    return worked;
 }
 
-attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
-                         attn_error *error) {
+attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
+                              int threads, int *used, attn_error *error) {
     attn_status status = check_arguments(plan, tensors, error);
     if (status != ATTN_OK)
         return status;
@@ -149,6 +153,7 @@ attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, voi
     if ((status = check_workspace(workspace, error)) != ATTN_OK)
         return status;
     threads = useful_threads(plan, threads);
+    *used = 1;
     const int64_t bytes = plan->info.workspace_bytes;
     int64_t total;
     void *owned = NULL;
@@ -162,7 +167,13 @@ attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, voi
         run_part(plan, tensors, workspace, 0, 1);
     else
         for (int64_t step = 0, tasks; (tasks = attn_step_tasks(plan, threads, step)) > 0; step++)
-            run_step(plan, tensors, workspace, threads, step, tasks);
+            *used = (int)attn_max(*used, run_step(plan, tensors, workspace, threads, step, tasks));
     free(owned);
     return ATTN_OK;
+}
+
+attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
+                         attn_error *error) {
+    int used;
+    return attn_execute_used(plan, tensors, workspace, threads, &used, error);
 }

@@ -11,6 +11,11 @@ typedef enum attn_tile_kind { ATTN_TILE_ABSENT, ATTN_TILE_PARTIAL, ATTN_TILE_FUL
  * there is no memory. */
 int64_t attn_plan_keys_attended(const attn_plan *plan);
 
+/* attn_execute, which tells how many threads did work: fewer than `threads` where there is less to share out,
+ * or where OpenMP makes fewer (OMP_THREAD_LIMIT, OMP_DYNAMIC). */
+attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
+                              int threads, int *used, attn_error *error);
+
 /* ---- Looking at what an execution would visit, without executing ----
  * One (batch, head) of a plan. `tensors` brings the lengths, offsets, segments, mask and bias that the plan
  * was made with; nothing else of it is looked at, and NULL does for a plan without them. Plan and tensors

@@ -1,4 +1,5 @@
 /* `attnscope eval`: attention on the user's own tensors. */
+#include "attention/plan.h"
 #include "cli/commands.h"
 #include "cli/eval.h"
 
@@ -189,7 +190,8 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
     if (attn_plan_create(&data->problem, &how, &plan, &error) != ATTN_OK)
         return cli_error("%s", error.text);
     attn_info info = attn_plan_info(plan);
-    attn_status status = attn_execute(plan, &data->tensors, NULL, options->threads, &error);
+    attn_status status =
+        attn_execute_used(plan, &data->tensors, NULL, options->threads, &data->threads_used, &error);
     attn_plan_destroy(plan);
     if (status != ATTN_OK)
         return cli_error("%s", error.text);

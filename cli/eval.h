@@ -27,6 +27,7 @@ typedef struct eval_data {
     attn_problem problem;
     attn_tensors tensors; /* out and lse included */
     attn_counts counts;   /* what the execution visits */
+    int threads_used;     /* those of options.threads that had work */
     cli_pattern pattern;
     /* Owned memory behind the tensors. */
     void *q, *k, *v;

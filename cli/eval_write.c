@@ -122,7 +122,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
         return false;
     }
     printf("isa: %s\nalgorithm: %s\nthreads: %d\n", info->isa, attn_algorithm_name(info->algorithm),
-           options->threads);
+           data->threads_used);
     printf("batch: %lld\nheads: %lld\nkv_heads: %lld\nqueries: %lld\nkeys: %lld\nhead_dim: %lld\nvalue_dim: "
            "%lld\n",
            (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->queries,
