@@ -114,7 +114,7 @@ static int exit_code(const bench_session *session) {
         if (*session->rows->row[i].error)
             return CLI_UNMEASURED;
     }
-    return CLI_FINE;
+    return count_measured(session->rows) > 0 ? CLI_FINE : CLI_UNMEASURED;
 }
 
 static int finish(const bench_session *session, outputs *o) {
@@ -143,12 +143,14 @@ static int run(bench_session *session, outputs *o) {
     session->pool = bench_pool_new(session->host, session->threads_made, !config->no_bind);
     if (!session->pool)
         return cli_error("cannot make %d threads", session->threads_made);
-    bench_predict(config, session->rows, session->pool);
+    bench_predict(config, session->rows, session->pool, session->started_ns);
     if (config->dry_run) {
         if (bench_interrupted)
             return 128 + (int)bench_interrupted;
-        bench_dry_run(config, session->rows);
-        return fflush(stdout) == 0 ? CLI_FINE : cli_error("cannot write the list");
+        const int runnable = bench_dry_run(config, session->rows);
+        if (fflush(stdout) != 0)
+            return cli_error("cannot write the list");
+        return runnable > 0 ? CLI_FINE : CLI_UNMEASURED;
     }
     if (!bench_session_order(session))
         return cli_error("not enough memory");
@@ -181,6 +183,8 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = bench_rows_make(&config, &rows);
     if (status == 0)
         status = apply_filter(config.filter, &rows);
+    if (status == 0 && !bench_context_accepts(&config))
+        status = CLI_USAGE;
     bench_catch_signals();
     const bool measuring = status == 0 && !config.list_tests && !config.dry_run;
     if (measuring && !prepare_outputs(&config, &files))

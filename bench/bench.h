@@ -173,6 +173,7 @@ typedef struct bench_config {
     bool dry_run, list_presets, no_roofline, no_bind;
     uint64_t seed;
     double budget_s;   /* of the whole sweep; 0: none */
+    double spent_s;    /* of it, before the first row; of a dry run: as expected */
     double max_call_s; /* longer calls are left out; 0: none */
     /* Google Benchmark's, as far as they decide what we do. */
     double min_time_s;         /* measuring time of a row */
@@ -265,11 +266,11 @@ int bench_min_samples(double call_ns);
 /* Measures small instances of what will run and predicts every row's time from them, leaves out what
  * takes too long, and fits the rest into the budget: first by less time a row (config->min_time_s),
  * then by leaving out what takes longest. */
-void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool);
+void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int64_t started_ns);
 /* Seconds that all rows will take, and what comes before them. */
 double bench_planned_s(const bench_config *config, const bench_rows *rows);
 /* Lists rows, predicted times, what is left out and the total. */
-void bench_dry_run(const bench_config *config, const bench_rows *rows);
+int bench_dry_run(const bench_config *config, const bench_rows *rows);
 
 #ifdef __cplusplus
 }

@@ -251,6 +251,8 @@ static int one_option(int option, const machine *m, bench_config *config) {
         break;
     case O_BUDGET:
         fine = bench_parse_time("budget", optarg, &config->budget_s, NULL);
+        if (fine && !(config->budget_s > 0))
+            return cli_error("--budget '%s': expected seconds above 0", optarg);
         break;
     case O_MAX_CALL:
         fine = bench_parse_time("max-call", optarg, &config->max_call_s, NULL);

@@ -12,7 +12,7 @@ enum { SMALL_QUERIES = 256, SMALL_KEYS = 512, SMALL_N = 256 };
 
 /* Beside its calls: peaks before and after, the call that checks. */
 static const double around_row_ns = 12e6;
-/* Before the first row: bandwidths of one thread count. */
+/* Before the first row: the roofline of one number of threads. */
 static const double roofline_ns = 2.5e9;
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -108,10 +108,22 @@ static double row_ns(const bench_config *config, const bench_row *row) {
 }
 
 double bench_planned_s(const bench_config *config, const bench_rows *rows) {
-    double total = config->no_roofline ? 0 : roofline_ns;
+    double total = 0;
     for (int i = 0; i < rows->count; i++)
         total += *rows->row[i].left_out ? 0 : rows->row[i].planned_ns;
-    return total / 1e9;
+    return config->spent_s + (double)config->repetitions * total / 1e9;
+}
+
+/* What a run spends before its first row. */
+static double expect_spent_s(const bench_config *config, const bench_rows *rows) {
+    int rooflines = 0;
+    for (int i = 0; i < rows->count && !config->no_roofline; i++) {
+        bool first = !*rows->row[i].error;
+        for (int k = 0; k < i; k++)
+            first = first && (*rows->row[k].error || rows->row[k].threads != rows->row[i].threads);
+        rooflines += first;
+    }
+    return rooflines * roofline_ns / 1e9;
 }
 
 static void plan_rows(const bench_config *config, bench_rows *rows) {
@@ -139,12 +151,13 @@ static void fit_budget(bench_config *config, bench_rows *rows) {
         }
         if (!longest)
             return;
-        snprintf(longest->left_out, sizeof longest->left_out, "would take %.3g s of a budget of %g s",
-                 longest->planned_ns / 1e9, config->budget_s);
+        snprintf(longest->left_out, sizeof longest->left_out,
+                 "would take %.3g s of a budget of %g s, of which %.3g s go before the first row",
+                 (double)config->repetitions * longest->planned_ns / 1e9, config->budget_s, config->spent_s);
     }
 }
 
-void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool) {
+void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int64_t started_ns) {
     calibration *known = calloc((size_t)rows->count + 1, sizeof *known);
     int count = 0;
     for (int i = 0; known && i < rows->count && !bench_interrupted; i++) {
@@ -160,12 +173,14 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool) {
                      row->predicted_ns / 1e9, config->max_call_s);
     }
     free(known);
+    config->spent_s =
+        config->dry_run ? expect_spent_s(config, rows) : (double)(machine_now_ns() - started_ns) / 1e9;
     if (config->budget_s > 0)
         fit_budget(config, rows);
     plan_rows(config, rows);
 }
 
-void bench_dry_run(const bench_config *config, const bench_rows *rows) {
+int bench_dry_run(const bench_config *config, const bench_rows *rows) {
     int left_out = 0, failing = 0;
     printf("%12s %9s  %s\n", "ms a call", "s in all", "row");
     for (int i = 0; i < rows->count; i++) {
@@ -183,4 +198,5 @@ void bench_dry_run(const bench_config *config, const bench_rows *rows) {
     printf("%d rows, %d left out, %d refused; predicted %.0f s", rows->count - left_out - failing, left_out,
            failing, bench_planned_s(config, rows));
     printf(config->budget_s > 0 ? " of a budget of %g s\n" : "\n", config->budget_s);
+    return rows->count - left_out - failing;
 }

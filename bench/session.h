@@ -103,6 +103,8 @@ int bench_count_disturbed(const bench_rows *rows);
 /* The whole file; NULL when there is no memory. */
 json_t *bench_results(const bench_session *session);
 json_t *bench_context(const bench_session *session);
+/* Whether --benchmark_context names only what the file does not say itself; prints an error where not. */
+bool bench_context_accepts(const bench_config *config);
 /* Sets a number that is finite, or nothing. */
 void bench_set_real(json_t *object, const char *key, double value);
 

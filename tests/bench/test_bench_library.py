@@ -85,6 +85,17 @@ def test_context_options_reach_the_file(measured):
     assert results["context"]["runner"] == "lab-3" and results["context"]["room"] == "7"
 
 
+def test_context_options_cannot_forge_facts(bench, measured):
+    """Guards what the file says itself against the user's words: every name in a file is refused, and those that
+    only some files have, by the variable that the library reads too."""
+    names = measured("--n", "16", "--pattern", "dense")["context"].keys() | {"drift", "not_measured"}
+    for name in sorted(names):
+        outcome = bench("--n", "16", "--dry-run", f"--benchmark_context=room=7,{name}=x")
+        assert outcome.code == 2 and f"{name}=x" in outcome.err and outcome.err.count("\n") == 1, outcome
+    outcome = bench("--n", "16", "--dry-run", env={"BENCHMARK_CONTEXT": "date=never"})
+    assert outcome.code == 2 and "date=never" in outcome.err
+
+
 def test_json_on_standard_output(bench):
     """Guards that --benchmark_format=json leaves nothing but JSON on standard output."""
     outcome = bench(*SMALL, "--benchmark_format=json")

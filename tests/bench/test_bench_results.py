@@ -287,6 +287,31 @@ def test_dry_run_measures_nothing(bench, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_nothing_to_measure_is_no_success(bench, tmp_path):
+    """Guards an exit code of 0 after a run, or a list, of nothing: rows may be left out for their time or be
+    refused."""
+    for options in (["--budget", "0.001"], ["--max-call", "0.000000001"]):
+        for more in (["--dry-run"], ["--no-roofline"]):
+            outcome = bench("--pattern", "dense", "--n", "64,65", *options, *more)
+            assert outcome.code == 4, outcome
+            assert "left out" in outcome.out + outcome.err
+
+
+def test_budget_counts_what_goes_before_the_rows(bench):
+    """Guards a budget that forgets the rooflines, one for each number of threads, and repetitions."""
+
+    def predicted(*arguments):
+        out = bench("--dry-run", "--pattern", "dense", "--n", "64", *arguments).out
+        return float(re.search(r"predicted (\d+) s", out).group(1))
+
+    rows = predicted("--no-roofline", "--benchmark_repetitions=40")
+    assert rows >= 10  # 40 times the quarter of a second that one takes
+    assert predicted("--benchmark_repetitions=40") > rows
+    if len(os.sched_getaffinity(0)) > 1:
+        one, both = predicted(), predicted("--threads=1", "--threads=2")
+        assert both >= 2 * one - 1  # of rounding
+
+
 def test_standard_sweep_fits_three_minutes(bench):
     """Guards the standard sweep: its variants, every level, and that what is left out is named."""
     outcome = bench("--dry-run")
