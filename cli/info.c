@@ -89,14 +89,17 @@ int cmd_info(int argc, char **argv) {
 
     attn_error error;
     info_report report = {.default_isa = attn_isa_auto(&error)};
-    if (!report.default_isa)
-        return cli_error("%s", error.text);
-    machine *m = machine_load(NULL, &error);
+    attn_error failure;
+    machine *m = machine_load(NULL, &failure);
     if (!m)
-        return cli_error("%s", error.text);
+        return cli_error("%s", failure.text);
+    report.no_default = report.default_isa ? "" : error.text;
     report.machine = m;
     report.ghz = machine_effective_ghz(5);
     int code = CLI_FINE;
+    /* The machine is described all the same: this is where one looks for what can run. */
+    if (!report.default_isa)
+        code = cli_error("%s", report.no_default);
     if (roofline_wanted && !measure(&report))
         code = CLI_UNMEASURED;
     else if (!json)

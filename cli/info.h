@@ -8,9 +8,10 @@
 typedef struct info_report {
     const machine *machine;
     double ghz;              /* effective clock, now */
-    const char *default_isa; /* what "auto" means */
-    int roofline_count;      /* 0 unless measured */
-    roofline rooflines[2];   /* one thread; all threads */
+    const char *default_isa; /* what "auto" means; NULL where it means nothing that can run, see the reason */
+    const char *no_default;
+    int roofline_count;    /* 0 unless measured */
+    roofline rooflines[2]; /* one thread; all threads */
 } info_report;
 
 /* "48 KiB", "1 MiB", "12.5 MiB". */

@@ -65,7 +65,7 @@ static json_t *processor(builder *b, const machine *m, double ghz) {
     return object;
 }
 
-static json_t *levels(builder *b, const char *default_isa) {
+static json_t *levels(builder *b, const char *default_isa, const char *no_default) {
     json_t *object = json_object(), *array = json_array();
     for (int i = 0; i < attn_isa_count(); ++i) {
         char reason[160];
@@ -76,7 +76,8 @@ static json_t *levels(builder *b, const char *default_isa) {
         put(b, level, "reason", text(reason));
         append(b, array, level);
     }
-    put(b, object, "default", text(default_isa));
+    put(b, object, "default", text(default_isa ? default_isa : ""));
+    put(b, object, "no_default", text(no_default));
     put(b, object, "levels", array);
     return object;
 }
@@ -193,7 +194,7 @@ bool info_print_json(const info_report *report) {
     put(&b, root, "fingerprint", text(m->fingerprint));
     put(&b, root, "fingerprint_fields", f.object);
     put(&b, root, "processor", processor(&b, m, report->ghz));
-    put(&b, root, "isa", levels(&b, report->default_isa));
+    put(&b, root, "isa", levels(&b, report->default_isa, report->no_default));
     put(&b, root, "topology", topology(&b, m));
     put(&b, root, "limits", limits(&b, m));
     put(&b, root, "kernel", text(m->kernel));

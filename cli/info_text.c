@@ -42,14 +42,16 @@ static void print_processor(const machine *m, double ghz) {
         printf(LABEL "%s\n", "note", m->tuning);
 }
 
-static void print_levels(const char *default_isa) {
+static void print_levels(const char *default_isa, const char *no_default) {
     for (int i = 0; i < attn_isa_count(); ++i) {
         const char *name = attn_isa_name(i);
         char reason[160];
         bool runs = info_isa_runs(i, reason, sizeof reason);
         printf(LABEL "%-8s %s%s%s\n", i == 0 ? "ISA levels" : "", name, runs ? "available" : "no: ", reason,
-               strcmp(name, default_isa) == 0 ? ", the default" : "");
+               default_isa && strcmp(name, default_isa) == 0 ? ", the default" : "");
     }
+    if (!default_isa)
+        printf(LABEL "none: %s\n", "default", no_default);
 }
 
 static void print_topology(const machine *m) {
@@ -125,7 +127,7 @@ static void print_roofline(const roofline *r) {
 void info_print_text(const info_report *report) {
     const machine *m = report->machine;
     print_processor(m, report->ghz);
-    print_levels(report->default_isa);
+    print_levels(report->default_isa, report->no_default);
     print_topology(m);
     print_allowed(m);
     printf(LABEL "%s, %s\n", "system", m->kernel[0] ? m->kernel : "unknown", m->libc);

@@ -180,7 +180,7 @@ static void help(void) {
          "  attnscope verify --seed 20240229");
 }
 
-/* Levels named in `list`, or all that can run; the others are printed as skipped. */
+/* Levels named in `list`; or all that can run, and the others are printed as skipped. */
 static bool choose_levels(verify_run *run, char *list) {
     attn_error error;
     for (char *rest = list, *name; list && (name = strsep(&rest, ",")) != NULL;) {
@@ -197,11 +197,11 @@ static bool choose_levels(verify_run *run, char *list) {
         if (level)
             run->levels[run->level_count++] = level;
     }
-    for (int i = 0; i < attn_isa_count(); i++) {
+    for (int i = 0; i < attn_isa_count() && !list; i++) {
         const char *level = attn_isa_name(i);
         if (attn_isa_check(level, &error) != ATTN_OK)
             printf("skipped: %s: %s\n", level, error.text);
-        else if (!list && run->level_count < VERIFY_LEVELS)
+        else if (run->level_count < VERIFY_LEVELS)
             run->levels[run->level_count++] = level;
     }
     return true;

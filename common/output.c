@@ -61,6 +61,7 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
     if (!path)
         return true;
     output->path = path;
+    output->mode = -1;
     if (!*path || path[strlen(path) - 1] == '/') {
         cli_error("--%s '%s': expected the name of a file", option, path);
         return false;
@@ -73,6 +74,7 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
         /* A rename would replace a file that its owner has write-protected. */
         if (access(path, W_OK) != 0 || !realpath(path, output->target))
             return refuse(output, strerror(errno));
+        output->mode = status.st_mode & 0777;
     } else if (errno != ENOENT) {
         return refuse(output, strerror(errno));
     } else {
@@ -134,10 +136,10 @@ bool cli_output_open(cli_output *output) {
         set_pending(output->temp, false);
         return refuse(output, strerror(reason));
     }
-    /* mkstemp makes files that only the owner reads; a result is an ordinary file. */
+    /* mkstemp makes files that only the owner reads; a result is an ordinary file, or stays as it was. */
     mode_t mask = umask(0);
     umask(mask);
-    if (fchmod(descriptor, 0666 & ~mask) != 0)
+    if (fchmod(descriptor, output->mode < 0 ? 0666 & ~mask : (mode_t)output->mode) != 0)
         return refuse(output, strerror(errno));
     return true;
 }

@@ -16,6 +16,7 @@ typedef struct cli_output {
     const char *path;      /* as the user gave it; NULL when not wanted: every call is then a no-op */
     char target[PATH_MAX]; /* with symbolic links resolved */
     char temp[PATH_MAX];
+    int mode; /* of the file that is there, else -1 */
     FILE *file;
 } cli_output;
 

@@ -41,3 +41,26 @@ def test_default_level_follows_the_environment(attnscope):
     """ATTNSCOPE_ISA chooses what auto means."""
     outcome = attnscope("info", "--json", env={"ATTNSCOPE_ISA": "scalar"})
     assert strict(outcome.out)["isa"]["default"] == "scalar"
+
+
+@pytest.mark.parametrize("variable", ["avx9", "unavailable"])
+def test_a_default_that_cannot_be(attnscope, variable):
+    """Where ATTNSCOPE_ISA names what cannot run the machine is described all the same, the fault is named in
+    every form, and the exit code says that there is one."""
+    plain = strict(attnscope("info", "--json").out)
+    if variable == "unavailable":
+        absent = [level["name"] for level in plain["isa"]["levels"] if not level["available"]]
+        if not absent:
+            pytest.skip("this machine can run every level of the build")
+        variable = absent[0]
+    env = {"ATTNSCOPE_ISA": variable}
+    outcome = attnscope("info", "--json", env=env)
+    described = strict(outcome.out)
+    assert outcome.code == 2 and f"ATTNSCOPE_ISA={variable}: " in outcome.err and outcome.err.count("\n") == 1
+    assert plain["isa"]["no_default"] is None and described["isa"]["default"] is None
+    assert f"ATTNSCOPE_ISA={variable}: " in described["isa"]["no_default"]
+    assert described["isa"]["levels"] == plain["isa"]["levels"]
+    assert described["fingerprint"] == plain["fingerprint"]
+    outcome = attnscope("info", env=env)
+    assert outcome.code == 2 and f"none: ATTNSCOPE_ISA={variable}: " in outcome.out
+    assert "default\n" not in outcome.out and plain["fingerprint"] in outcome.out

@@ -110,6 +110,7 @@ def test_replaced_file(attnscope, tensors):
     tensors.random()
     target = tensors.directory / "target.npy"
     target.write_text("old")
+    target.chmod(0o644)
     tensors.path("out").symlink_to(target)
     mask = os.umask(0o022)
     try:
@@ -120,6 +121,20 @@ def test_replaced_file(attnscope, tensors):
     assert np.load(target).shape == (2, 4, 33, 8)
     assert target.stat().st_mode & 0o777 == 0o644
     assert files(tensors.directory) == ["k.npy", "out.npy", "q.npy", "target.npy", "v.npy"]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_replaced_file_keeps_its_mode(attnscope, tensors, linked):
+    """A file that others may not read, or may write, stays so when it is replaced."""
+    tensors.random()
+    target = tensors.path("target" if linked else "out")
+    target.write_text("old")
+    if linked:
+        tensors.path("out").symlink_to(target)
+    for mode in (0o600, 0o664):
+        target.chmod(mode)
+        assert attnscope(*tensors.arguments()).code == 0
+        assert target.stat().st_mode & 0o777 == mode
 
 
 def test_relative_path_and_long_name(attnscope, tensors):
