@@ -105,6 +105,8 @@ attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors
     attn_status status = check_arguments(plan, tensors, error);
     if (status != ATTN_OK)
         return status;
+    if (threads > ATTN_MAX_THREADS)
+        return attn_fail(error, ATTN_INVALID, "threads is %d, must be 1 to %d", threads, ATTN_MAX_THREADS);
     if (thread < 0 || thread >= threads)
         return attn_fail(error, ATTN_INVALID,
                          "thread is %d of %d, must be 0 to threads - 1 with threads at least 1", thread,

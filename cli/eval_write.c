@@ -145,7 +145,8 @@ static bool explain(const eval_options *options, const eval_data *data, const at
             *c = *c == '-' ? '_' : *c;
         cli_print_value(key, options->inputs[which] ? options->inputs[which] : "none");
     }
-    printf("query_tile: %lld\nkey_tile: %lld\n", (long long)info->query_tile, (long long)info->key_tile);
+    printf("query_tile: %lld\nkey_tile: %lld\nkey_splits: %lld\n", (long long)info->query_tile,
+           (long long)info->key_tile, (long long)info->key_splits);
     /* What was attended and visited: data (lengths, segments, masks) may have made it less than planned. */
     const attn_counts *ran = &data->counts;
     int64_t tiles = info->tiles_full + info->tiles_partial + info->tiles_absent;
@@ -154,6 +155,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
     printf("pairs_useful: %lld\npairs_executed: %lld\npairs_dense: %lld\n", (long long)ran->pairs_useful,
            (long long)ran->pairs_executed, (long long)info->pairs_dense);
     printf("workspace_bytes: %lld\n", (long long)info->workspace_bytes);
+    cli_pattern_note(&data->pattern, ran->pairs_useful, ran->pairs_executed, info->pairs_dense);
     if (fflush(stdout) != 0) {
         cli_error("cannot write standard output: %s", strerror(errno));
         return false;

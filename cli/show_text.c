@@ -30,6 +30,7 @@ void show_print_counts(const show_subject *s) {
            (long long)all->pairs_executed, (long long)dense);
     printf("percent_useful: %.1f\npercent_executed: %.1f\n", show_percent(all->pairs_useful, dense),
            show_percent(all->pairs_executed, dense));
+    cli_pattern_note(&s->pattern, all->pairs_useful, all->pairs_executed, dense);
     if (s->problem.pattern.terms & ATTN_TOPK)
         puts("note: which pairs topk keeps depends on the scores; the pairs it chooses from are drawn");
 }

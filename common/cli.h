@@ -63,6 +63,8 @@ typedef struct cli_pattern {
 bool cli_pattern_parse(const char *text, int64_t heads, int64_t queries, int64_t keys, cli_pattern *pattern);
 /* Canonical text, with the block map's file named; memory to free, NULL when there is none left. */
 char *cli_pattern_format(const cli_pattern *pattern);
+/* A line about what a pattern's counts do not say by themselves; none where they do. */
+void cli_pattern_note(const cli_pattern *pattern, int64_t useful, int64_t executed, int64_t dense);
 void cli_pattern_free(cli_pattern *pattern);
 
 #endif

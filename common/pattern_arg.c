@@ -150,6 +150,13 @@ char *cli_pattern_format(const cli_pattern *pattern) {
     return named;
 }
 
+void cli_pattern_note(const cli_pattern *pattern, int64_t useful, int64_t executed, int64_t dense) {
+    if (pattern->pattern.terms & ATTN_STRIDE)
+        printf(
+            "note: stride is not gathered: whole tiles are computed, %lld pairs for %lld attended, of %lld\n",
+            (long long)executed, (long long)useful, (long long)dense);
+}
+
 void cli_pattern_free(cli_pattern *pattern) {
     free(pattern->block_map);
     free(pattern->block_file);

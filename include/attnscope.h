@@ -36,7 +36,10 @@
  *     left raised, also by what is masked; no trap follows.
  *
  * Accuracy: arithmetic is float32; each element lies within a bound that grows with the
- * rounding of the scores, see docs/numerics.md, which also names the test that holds it.
+ * rounding of the scores, see docs/numerics.md, which also names the test that holds it. What
+ * passes float32 on the way becomes Inf or NaN, at different places: in flash (which ATTN_AUTO
+ * prefers) scale * q, and the sum of exp(s - max) * v before it is divided; in naive q . k before it
+ * is scaled.
  */
 #ifndef ATTNSCOPE_H
 #define ATTNSCOPE_H
@@ -109,6 +112,9 @@ ATTN_API const char *attn_isa_auto(attn_error *error);
  *   RANDOM           random=R:B:SEED  selection: j's block of B keys is drawn for i's block
  *   BLOCKS           blocks=FILE:B    selection: the block map is true
  *   TOPK             topk=K           of the attended keys, the K with the largest final scores
+ *
+ * Work is left out by tiles (attn_info): a stride that is no wider than a tile saves none, as each tile has
+ * pairs of it and is computed whole.
  */
 enum {
     ATTN_CAUSAL = 1 << 0,
@@ -313,7 +319,7 @@ ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors
  *         for (int64_t task = t; task < tasks; task += threads)
  *             attn_execute_task(plan, &tensors, workspace, threads, t, step, task, NULL);
  *
- * `threads` is the same throughout, `thread` tells which of them calls and has one call at a time.
+ * `threads` (1..ATTN_MAX_THREADS) is the same throughout, `thread` tells which of them calls and has one call at a time.
  * `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes, and is kept until the last step has
  * ended. Like a part, a task allocates nothing, takes no lock and starts no thread. The result is that of
  * attn_execute. */
@@ -322,7 +328,7 @@ ATTN_API attn_status attn_execute_task(const attn_plan *plan, const attn_tensors
                                        int threads, int thread, int64_t step, int64_t task,
                                        attn_error *error);
 
-/* The most threads that attn_execute takes. */
+/* The most threads that attn_execute and attn_execute_task take. */
 #define ATTN_MAX_THREADS 1024
 
 /* All parts on `threads` (1..ATTN_MAX_THREADS) OpenMP threads (one after the other in a build without

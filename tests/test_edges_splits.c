@@ -287,10 +287,10 @@ static void wrong_tasks(void **state) {
         const char *names;
     } wrong[] = {
         {2, 2, 0, 0, true, "thread is 2 of 2"},      {2, -1, 0, 0, true, "thread is -1"},
-        {0, 0, 0, 0, true, "thread is 0 of 0"},      {2, 0, -1, 0, true, "of step -1"},
-        {2, 0, 99, 0, true, "task is 0 of step 99"}, {2, 0, 0, 1 << 20, true, "task is 1048576"},
-        {2, 0, 0, -1, true, "task is -1"},           {2, 0, 0, 0, false, "workspace is NULL"},
-        {2, 0, INT64_MAX, 0, true, "of step"},
+        {1025, 0, 0, 0, true, "threads is 1025"},    {0, 0, 0, 0, true, "thread is 0 of 0"},
+        {2, 0, -1, 0, true, "of step -1"},           {2, 0, 99, 0, true, "task is 0 of step 99"},
+        {2, 0, 0, 1 << 20, true, "task is 1048576"}, {2, 0, 0, -1, true, "task is -1"},
+        {2, 0, 0, 0, false, "workspace is NULL"},    {2, 0, INT64_MAX, 0, true, "of step"},
     };
     const attn_kernels *kernels = test_kernels(state);
     const case_spec s = edge_spec(2);

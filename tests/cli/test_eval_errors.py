@@ -51,6 +51,22 @@ def test_wrong_type(refused_eval, tensors, which, dtype):
     refused_eval([], "float16, float32 or float64")
 
 
+@pytest.mark.parametrize("which", "qkv")
+def test_beyond_float32(refused_eval, tensors, attnscope, which):
+    """A finite float64 beyond float32 is refused with its place, not made Inf; the largest float32 and infinities
+    are numbers like others."""
+    tensors.random(batch=1, heads=1, kv_heads=1)
+    values = np.zeros(tensors.load(which).shape)
+    for number in (1e300, -3.5e38):
+        values.flat[5] = number
+        tensors.save(**{which: values})
+        refused_eval([], f"--{which}", "element 5 is", f"{number:g}", "float32")
+    for number in (np.finfo(np.float32).max, np.inf, np.nan):
+        values.flat[5] = number
+        tensors.save(**{which: values})
+        assert attnscope(*tensors.arguments()).code == 0
+
+
 def test_longdouble(refused_eval, tensors):
     """Floats wider than float64 are refused, not cut."""
     tensors.random()

@@ -380,6 +380,24 @@ def test_explain_says_what_the_files_held(attnscope, tensors):
     assert said == ["float16", "float64", "float32", "f32"]
 
 
+def test_explain_says_that_stride_is_not_gathered(attnscope, tensors):
+    """As `show` does, with what was executed."""
+    tensors.random(queries=70, keys=70)
+    values = attnscope(*tensors.arguments("--pattern=stride=7", "--explain")).values()
+    said = (
+        f"{values['pairs_executed']} pairs for {values['pairs_useful']} attended, of {values['pairs_dense']}"
+    )
+    assert "stride" in values["note"] and said in values["note"]
+    assert "note" not in attnscope(*tensors.arguments("--explain")).values()
+
+
+def test_explain_says_how_keys_were_split(attnscope, tensors):
+    """key_splits as in the results of bench: 1 where keys are not split."""
+    for keys, splits in ((70, "1"), (4200, "3")):
+        tensors.random(queries=2, keys=keys)
+        assert attnscope(*tensors.arguments("--explain")).values()["key_splits"] == splits
+
+
 def test_explain(attnscope, tensors, levels):
     """--explain says what ran and every option in force, as `key: value` lines."""
     tensors.random(queries=70, keys=70)

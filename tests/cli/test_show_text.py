@@ -124,6 +124,17 @@ def test_topk_is_said(attnscope):
     assert outcome.values()["pairs_useful"] == str(1 + 2 + 6 * 3)
 
 
+def test_stride_is_said(attnscope):
+    """stride is not gathered: that it costs whole tiles is said, with the counts; of other patterns nothing is."""
+    outcome = attnscope("show", "--n", 70, "--pattern", "causal,stride=7")
+    values = outcome.values()
+    useful = sum(i // 7 + 1 for i in range(70))
+    assert values["pairs_useful"] == str(useful) and int(values["pairs_executed"]) > 2 * useful
+    assert f"{values['pairs_executed']} pairs for {useful} attended, of 4900" in values["note"]
+    assert "stride" in values["note"]
+    assert "note:" not in attnscope("show", "--n", 70, "--pattern", "causal,window=7").out
+
+
 def test_n_in_any_order(attnscope):
     """--nq and --nk go before --n wherever they stand."""
     a = attnscope("show", "--nq", 3, "--n", 5)
