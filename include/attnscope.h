@@ -319,10 +319,10 @@ ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors
  *         for (int64_t task = t; task < tasks; task += threads)
  *             attn_execute_task(plan, &tensors, workspace, threads, t, step, task, NULL);
  *
- * `threads` (1..ATTN_MAX_THREADS) is the same throughout, `thread` tells which of them calls and has one call at a time.
- * `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes, and is kept until the last step has
- * ended. Like a part, a task allocates nothing, takes no lock and starts no thread. The result is that of
- * attn_execute. */
+ * `threads` (1..ATTN_MAX_THREADS) is the same throughout, `thread` tells which of them calls and has one call
+ * at a time. `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes, and is kept until the
+ * last step has ended. Like a part, a task allocates nothing, takes no lock and starts no thread. The result
+ * is that of attn_execute. */
 ATTN_API int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step); /* 0: past the last */
 ATTN_API attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                        int threads, int thread, int64_t step, int64_t task,
