@@ -349,87 +349,11 @@ def test_threads_do_not_change_a_bit(attnscope, tensors):
     assert len(set(results)) == 1
 
 
-def test_explain_says_how_many_threads_worked(attnscope, tensors):
-    """Guards threads said to have worked that OpenMP did not make, or that had no tile of queries to work on."""
-    tensors.random(batch=1, heads=4, queries=200, keys=300)
-
-    def worked(env):
-        return attnscope(*tensors.arguments("--threads=4", "--explain"), env=env).values()["threads"]
-
-    unlimited = worked({})
-    assert unlimited in ("1", "4")  # 1: a build without OpenMP
-    assert worked({"OMP_THREAD_LIMIT": "1"}) == "1"
-    assert worked({"OMP_THREAD_LIMIT": "2"}) == ("1" if unlimited == "1" else "2")
-    tensors.random(batch=1, heads=1, kv_heads=1, queries=1, keys=3)
-    assert worked({}) == "1"
-
-
 def test_example_of_three_scores(attnscope, tensors):
     """Scores 2.0, 1.0 and 0.5 give weights of about 0.63, 0.23 and 0.14."""
     tensors.save(q=np.ones((1, 1)), k=np.array([[2.0], [1.0], [0.5]]), v=np.eye(3))
     assert attnscope(*tensors.arguments()).code == 0
     np.testing.assert_array_equal(tensors.load("out").round(2), np.float32([[0.63, 0.23, 0.14]]))
-
-
-def test_explain_says_what_the_files_held(attnscope, tensors):
-    """Guards a report of dtype f32, that of the arithmetic's storage, as if it were that of float16 files."""
-    tensors.random(queries=3, keys=5)
-    tensors.save(q=np.ones((3, 4), np.float16), k=np.ones((5, 4), np.float64), v=np.ones((5, 4), np.float32))
-    values = attnscope(*tensors.arguments("--explain")).values()
-    said = [values[key] for key in ("q_file", "k_file", "v_file", "dtype")]
-    assert said == ["float16", "float64", "float32", "f32"]
-
-
-def test_explain_says_that_stride_is_not_gathered(attnscope, tensors):
-    """As `show` does, with what was executed."""
-    tensors.random(queries=70, keys=70)
-    values = attnscope(*tensors.arguments("--pattern=stride=7", "--explain")).values()
-    said = (
-        f"{values['pairs_executed']} pairs for {values['pairs_useful']} attended, of {values['pairs_dense']}"
-    )
-    assert "stride" in values["note"] and said in values["note"]
-    assert "note" not in attnscope(*tensors.arguments("--explain")).values()
-
-
-def test_explain_says_how_keys_were_split(attnscope, tensors):
-    """key_splits as in the results of bench: 1 where keys are not split."""
-    for keys, splits in ((70, "1"), (4200, "3")):
-        tensors.random(queries=2, keys=keys)
-        assert attnscope(*tensors.arguments("--explain")).values()["key_splits"] == splits
-
-
-def test_explain(attnscope, tensors, levels):
-    """--explain says what ran and every option in force, as `key: value` lines."""
-    tensors.random(queries=70, keys=70)
-    tensors.save(mask=np.ones((70, 70), bool))
-    options = ["--pattern=causal,sink=2,window=8", "--isa", levels[0], "--algorithm=flash", "--alibi"]
-    options += ["--softcap=30", "--scale=0.25", "--dtype=bf16", f"--mask={tensors.path('mask')}"]
-    values = attnscope(*tensors.arguments(*options, "--explain", "--threads=2")).values()
-    pairs = int(attended("causal,sink=2,window=8", 70, 70).sum()) * 2 * 4
-    expected = {
-        "isa": levels[0],
-        "algorithm": "flash",
-        "threads": "2",
-        "pattern": "causal,window=8,sink=2",
-        "pairs_useful": str(pairs),
-        "pairs_dense": str(70 * 70 * 8),
-        "scale": "0.25",
-        "softcap": "30",
-        "q_file": "float32",
-        "dtype": "bf16",
-        "layout": "bhnd",
-        "alibi": "yes",
-        "mask": str(tensors.path("mask")),
-        "bias": "none",
-        "kv_lens": "none",
-        "q_offsets": "none",
-        "segments": "none",
-        "sink_logit": "none",
-    }
-    assert {key: values.get(key) for key in expected} == expected
-    assert int(values["pairs_useful"]) <= int(values["pairs_executed"]) <= int(values["pairs_dense"])
-    assert int(values["workspace_bytes"]) > 0
-    assert sum(int(values[f"tiles_{kind}"]) for kind in ("full", "partial", "absent")) > 0
 
 
 def test_isa_from_the_environment(attnscope, tensors, levels):
