@@ -189,11 +189,55 @@ static void long_sums_do_not_drift(void **state) {
     free(values);
 }
 
+/* Guards: exponentials are summed in short chains too. Small equal terms beside a peak that comes first all
+ * round the same way: one chain of n errs by up to n / 2 units, here 2^-24. flash sums 16 vectors, their sums
+ * within a step, and the steps; naive's softmax has at least four chains. */
+static void small_terms_beside_a_peak(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t lanes = kernels->lanes, block = kernels->key_block, n = block - 1, queries = 12;
+    float *keys = malloc((size_t)n * sizeof *keys), *ones = malloc((size_t)n * sizeof *ones);
+    assert_non_null(keys);
+    assert_non_null(ones);
+    for (int64_t j = 0; j < n; j++)
+        ones[j] = 1;
+    for (int below = 40; below <= 64; below++) {
+        const double t = below / 4.0;
+        for (int64_t j = 0; j < n; j++)
+            keys[j] = j == 0 ? 0 : -(float)t;
+        const double expected = log1p((double)(n - 1) * exp(-t));
+        for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+            attn_problem problem;
+            attn_plan *plan;
+            attn_tensors tensors;
+            float out[12], lse[12];
+            attn_problem_init(&problem, 1, 1, 1, queries, n, 1, 1);
+            problem.scale = 1;
+            const attn_options options = {.isa = kernels->name, .algorithm = edge_algorithms[a]};
+            assert_int_equal(attn_plan_create(&problem, &options, &plan, NULL), ATTN_OK);
+            attn_tensors_init(&tensors, &problem, ones, keys, ones, out);
+            tensors.lse = lse;
+            assert_int_equal(attn_execute(plan, &tensors, NULL, 1, NULL), ATTN_OK);
+            const double vectors = (double)((n + lanes - 1) / lanes);
+            const double chain = edge_algorithms[a] == ATTN_FLASH ? 16 + vectors / 16 : vectors / 4 + 4;
+            /* Lanes are added pairwise; the logarithm, and the exponential's own error in all terms. */
+            const double bound = (chain + log2((double)lanes) + 4) * 0x1p-24 + 2 * 0x1p-23 * expected;
+            const double error = fabs((double)lse[0] - expected);
+            if (!(error <= bound))
+                test_fail("%s, terms of e^-%g: log-sum-exp is off by %.3g, more than %.3g",
+                          attn_algorithm_name(edge_algorithms[a]), t, error, bound);
+            attn_plan_destroy(plan);
+        }
+    }
+    free(keys);
+    free(ones);
+}
+
 int main(void) {
     test_list list = {0};
     test_add(&list, "leaning is seen", leaning_is_seen);
     test_add_levels(&list, "weights sum to one", weights_sum_to_one);
     test_add_levels(&list, "errors do not lean", errors_do_not_lean);
     test_add_levels(&list, "long sums do not drift", long_sums_do_not_drift);
+    test_add_levels(&list, "small terms beside a peak", small_terms_beside_a_peak);
     return test_run_list("edges_accuracy", &list);
 }
