@@ -169,8 +169,9 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
         if (row->info.algorithm == ATTN_NAIVE && row->info.workspace_bytes > 4 << 20)
             row->predicted_ns *= 1.3;
         if (config->max_call_s > 0 && row->predicted_ns > config->max_call_s * 1e9)
-            snprintf(row->left_out, sizeof row->left_out, "predicted %.3g s a call, more than %g s",
-                     row->predicted_ns / 1e9, config->max_call_s);
+            snprintf(row->left_out, sizeof row->left_out,
+                     "predicted %.3g s a call, more than %g s (--max-call)", row->predicted_ns / 1e9,
+                     config->max_call_s);
     }
     free(known);
     config->spent_s =

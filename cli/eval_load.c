@@ -29,19 +29,19 @@ static void *store(float *floats, int64_t count, attn_dtype dtype, const char *n
     return stored;
 }
 
-/* A finite float64 that float32 cannot hold would become Inf, and the rows that meet it NaN, without a word.
- */
-static bool check_range(const npy_array *array, const char *name) {
+/* A finite float64 that float32 cannot hold becomes Inf, and the rows that attend it NaN: not without a word.
+ * No error, since it may lie where nothing attends, as in padding. */
+static void warn_of_range(const npy_array *array, const char *name) {
     if (array->header.kind != 'f' || array->header.item_bytes != 8)
-        return true;
+        return;
     const double *values = array->data;
     for (int64_t i = 0; i < array->header.count; i++)
         if (isfinite(values[i]) && isinf((float)values[i])) {
-            cli_error("--%s: element %lld is %g; expected numbers that float32 holds, up to 3.4e38", name,
-                      (long long)i, values[i]);
-            return false;
+            fprintf(stderr,
+                    "attnscope eval: warning: --%s: element %lld is %g, beyond float32, and taken as %sInf\n",
+                    name, (long long)i, values[i], values[i] < 0 ? "-" : "");
+            return;
         }
-    return true;
 }
 
 static bool load_operand(const char *path, const eval_options *options, operand *o, void **data) {
@@ -64,10 +64,7 @@ static bool load_operand(const char *path, const eval_options *options, operand 
     o->heads = o->rank > 2 ? (options->bnhd ? last[-1] : last[-2]) : 1;
     o->batch = o->rank > 3 ? last[-3] : 1;
 
-    if (!check_range(&array, o->name)) {
-        npy_free(&array);
-        return false;
-    }
+    warn_of_range(&array, o->name);
     o->type = npy_type_text(&array.header);
     int64_t count = array.header.count;
     float *floats = npy_take_floats(&array, o->name);

@@ -151,7 +151,7 @@ char *cli_pattern_format(const cli_pattern *pattern) {
 }
 
 void cli_pattern_note(const cli_pattern *pattern, int64_t useful, int64_t executed, int64_t dense) {
-    if (pattern->pattern.terms & ATTN_STRIDE)
+    if (pattern->pattern.terms & ATTN_STRIDE && executed > useful)
         printf(
             "note: stride is not gathered: whole tiles are computed, %lld pairs for %lld attended, of %lld\n",
             (long long)executed, (long long)useful, (long long)dense);

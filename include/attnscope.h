@@ -276,7 +276,7 @@ typedef struct attn_tensors {
 
     /* B, H, Nq, Dv, innermost stride 1. Rows must not overlap, which is checked: in the order of their sizes,
      * each stride (of more than one place, either sign) is at least the number of elements that lie within.
-     */
+     * Nothing that is written may overlap with what is read: that is not checked. */
     float *out;
     int64_t out_batch_stride, out_head_stride, out_row_stride;
 

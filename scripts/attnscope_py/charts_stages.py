@@ -54,7 +54,10 @@ def _stage_panel(
         bars = chart.mark_bar(stroke=theme.PAPER, strokeWidth=1).encode(
             x=nominal,
             y=alt.Y(
-                "top:Q", title="share of the call", scale=y_scale, axis=alt.Axis(format="%", tickCount=5)
+                "top:Q",
+                title="share of the sum of the stages",
+                scale=y_scale,
+                axis=alt.Axis(format="%", tickCount=5),
             ),
             y2="bottom:Q",
             color=alt.Color("stage:N", scale=colours, legend=None),

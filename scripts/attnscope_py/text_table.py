@@ -31,7 +31,7 @@ def _line(s: Series, marked: bool) -> tuple[str, ...]:
         f"{first}" if first == last else f"{first}..{last}",
         mark(f"{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]" if fit else "-", bool(s.disturbed_fit)),
         mark(formats.duration(s.last.time.value), s.last.row.disturbed),
-        f"{pct:.0f}" if pct is not None else "-",
+        mark(f"{pct:.0f}" if pct is not None else "-", s.last.row.disturbed),
     )
 
 
