@@ -66,7 +66,9 @@ class Build:
         if wrapper:
             arguments.append(f"--wrapper={' '.join(wrapper)}")
         env = {"ATTNSCOPE_TEST_SEED": SEED, **(env or {})}
-        status = commands.run([MESON, "test", *arguments, "-t", slower * (FULL_SLOWER if FULL else 1), *names], env)
+        status = commands.run(
+            [MESON, "test", *arguments, "-t", slower * (FULL_SLOWER if FULL else 1), *names], env
+        )
         if not log.exists():
             raise CommandError(f"meson test: exit status {status} and no log")
         cases = read_meson_log(log, prefix=f"{label}: " if label else "")
