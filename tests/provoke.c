@@ -82,7 +82,9 @@ int main(int argc, char **argv) {
     } else if (strcmp(fault, "threads") == 0) {
         race_of_callers();
     } else if (strcmp(fault, "team") == 0) {
-        tensors.out_head_stride = 0; /* every head into one place, by the threads of one call */
+        /* The threads of one call read the values of all heads where one of them writes its output. */
+        tensors.v.head_stride = 0;
+        tensors.out = v;
         execute(HEADS);
     } else {
         fputs("usage: provoke none|address|leak|undefined|memory|threads|team\n", stderr);
