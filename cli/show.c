@@ -23,7 +23,7 @@ static void help(void) {
         "  --pattern TERMS     dense (default), or terms joined by commas: causal, causal-top-left,\n"
         "                      prefix=P, chunk=C, window=W, window=L:R, sink=S, global=G, stride=T,\n"
         "                      random=R:B:SEED, blocks=FILE:B, topk=K\n"
-        "  --n N               queries and keys (16)\n"
+        "  --n N               queries and keys (16); 0 is a problem too\n"
         "  --nq N, --nk N      queries, keys, where they differ\n"
         "  --q-offset O        query i stands at position i + O among the keys (Nk - Nq)\n"
         "  --kv-len L          keys at or past L are padding\n"
@@ -126,7 +126,7 @@ static bool look(show_subject *s) {
     int64_t looked_at = differs_by_head(s) ? o->heads : 1;
     bool by_pair = s->problem.inputs & (ATTN_HAS_SEGMENTS | ATTN_HAS_MASK | ATTN_HAS_BIAS);
     int64_t most = by_pair ? most_pairs / (s->info.query_tile * s->info.key_tile) : most_tiles;
-    if (s->tile_rows > most / looked_at / s->tile_columns) {
+    if (s->tile_columns > 0 && s->tile_rows > most / looked_at / s->tile_columns) {
         cli_error("%lld x %lld pairs are too many to draw; at most %lld tiles of %lld x %lld are looked at%s",
                   (long long)o->queries, (long long)o->keys, (long long)most, (long long)s->info.query_tile,
                   (long long)s->info.key_tile, looked_at > 1 ? ", over all heads" : "");
@@ -234,11 +234,11 @@ static bool take_option(int option, show_options *o) {
         o->pattern = optarg;
         return true;
     case OPT_N:
-        return cli_int_option("n", optarg, 1, most, &o->n);
+        return cli_int_option("n", optarg, 0, most, &o->n);
     case OPT_NQ:
-        return cli_int_option("nq", optarg, 1, most, &o->queries);
+        return cli_int_option("nq", optarg, 0, most, &o->queries);
     case OPT_NK:
-        return cli_int_option("nk", optarg, 1, most, &o->keys);
+        return cli_int_option("nk", optarg, 0, most, &o->keys);
     case OPT_Q_OFFSET:
         o->q_offset_given = true;
         return cli_int_option("q-offset", optarg, -most_offset, most_offset, &o->q_offset);
@@ -271,7 +271,7 @@ static bool take_option(int option, show_options *o) {
 }
 
 int cmd_show(int argc, char **argv) {
-    show_options o = {.pattern = "dense", .isa = "auto", .n = 16, .heads = 1};
+    show_options o = {.pattern = "dense", .isa = "auto", .n = 16, .queries = -1, .keys = -1, .heads = 1};
     for (int option; (option = cli_getopt(argc, argv, long_options)) != -1;) {
         if (option == 'h') {
             help();
@@ -280,8 +280,8 @@ int cmd_show(int argc, char **argv) {
         if (option == '?' || !take_option(option, &o))
             return CLI_USAGE;
     }
-    o.queries = o.queries ? o.queries : o.n;
-    o.keys = o.keys ? o.keys : o.n;
+    o.queries = o.queries >= 0 ? o.queries : o.n;
+    o.keys = o.keys >= 0 ? o.keys : o.n;
     if (o.head >= o.heads)
         return cli_error("--head %lld: expected 0 to %lld, a head of --heads %lld", (long long)o.head,
                          (long long)o.heads - 1, (long long)o.heads);

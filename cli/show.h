@@ -12,7 +12,7 @@ typedef struct show_options {
     const char *inputs[INPUT_COUNT]; /* mask, bias and segments may be given */
     attn_algorithm algorithm;
     bool algorithm_given, pairs, tiles, q_offset_given, kv_len_given;
-    int64_t n, queries, keys, heads, head; /* queries, keys: 0 until given, then n */
+    int64_t n, queries, keys, heads, head; /* queries, keys: -1 until given, then n */
     int64_t q_offset, kv_len;
 } show_options;
 
@@ -36,6 +36,11 @@ static inline int64_t show_ceil_div(int64_t a, int64_t b) {
 }
 static inline double show_percent(int64_t part, int64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+/* How many of `tiles` one cell stands for each way, so that there are at most `most` cells. */
+static inline int64_t show_scale(int64_t tiles, int64_t most) {
+    return tiles > most ? show_ceil_div(tiles, most) : 1;
 }
 
 /* Kinds of cells of up to `rows` x `columns` tiles, for the row of cells that begins at tile row `row`: that

@@ -164,6 +164,8 @@ static int64_t tick_step(int64_t n, int64_t most) {
 /* Ticks of one axis of `n` pairs over `length` pixels: pairs are numbered at their centres, tiles at borders.
  */
 static void put_ticks(const picture *p, bool keys, int64_t n, double length) {
+    if (n == 0)
+        return;
     char digits[SVG_NUMBER_TEXT];
     int label = snprintf(digits, sizeof digits, "%lld", (long long)n) * 8 + 20; /* pixels */
     int64_t most = (int64_t)(length / (keys ? label : 22));
@@ -286,8 +288,11 @@ static bool put_cells(picture *p) {
     block *blocks = cli_alloc("the picture", 2 * p->columns, sizeof *blocks);
     bool room = kinds && tiles && bits && cells && blocks;
     if (room) {
-        double x = p->width * (double)p->unit_width / (double)s->options->keys;
-        double y = p->height * (double)p->unit_height / (double)s->options->queries;
+        /* Without queries or keys there is no cell, and the frame stays empty. */
+        double keys = (double)(s->options->keys ? s->options->keys : 1);
+        double queries = (double)(s->options->queries ? s->options->queries : 1);
+        double x = p->width * (double)p->unit_width / keys;
+        double y = p->height * (double)p->unit_height / queries;
         fprintf(
             p->file,
             "<clipPath id=\"plot\"><rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n"
@@ -305,9 +310,9 @@ static bool put_cells(picture *p) {
         }
         take_row(p, p->rows, NULL, blocks, growing, blocks + p->columns);
         fputs("</g></g>\n", p->file);
-        if (x >= 6 && y >= 6)
+        if (x >= 6 && y >= 6 && p->rows > 0 && p->columns > 0)
             put_lines(p, "grid", y, x);
-        if (p->pairs)
+        if (p->pairs && p->rows > 0 && p->columns > 0)
             put_lines(p, "tile", p->height * (double)s->info.query_tile / (double)p->rows,
                       p->width * (double)s->info.key_tile / (double)p->columns);
     }
@@ -324,7 +329,8 @@ static bool put_cells(picture *p) {
 static void measure(picture *p) {
     const show_subject *s = p->subject;
     double queries = (double)s->options->queries, keys = (double)s->options->keys;
-    double pair = PLOT / (queries > keys ? queries : keys);
+    double most = queries > keys ? queries : keys;
+    double pair = PLOT / (most > 1 ? most : 1);
     p->row_step = p->column_step = 1;
     if (p->pairs) {
         p->rows = s->options->queries;
@@ -333,8 +339,8 @@ static void measure(picture *p) {
         if (pair >= 1)
             pair = pair < CELL_LARGEST ? (double)(int)pair : CELL_LARGEST;
     } else {
-        p->row_step = show_ceil_div(s->tile_rows, CELLS_MOST);
-        p->column_step = show_ceil_div(s->tile_columns, CELLS_MOST);
+        p->row_step = show_scale(s->tile_rows, CELLS_MOST);
+        p->column_step = show_scale(s->tile_columns, CELLS_MOST);
         p->rows = show_ceil_div(s->tile_rows, p->row_step);
         p->columns = show_ceil_div(s->tile_columns, p->column_step);
         p->unit_height = p->row_step * s->info.query_tile;

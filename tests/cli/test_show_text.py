@@ -1,5 +1,7 @@
 """What `show` draws."""
 
+import re
+
 import numpy as np
 import pytest
 from attention_oracle import attended
@@ -142,10 +144,30 @@ def test_n_in_any_order(attnscope):
     assert a.out == b.out and a.values()["queries"] == "3" and a.values()["keys"] == "5"
 
 
+@pytest.mark.parametrize("kind", ["--pairs", "--tiles"])
+@pytest.mark.parametrize("queries,keys", [(0, 0), (0, 70), (70, 0)])
+def test_nothing_to_attend(attnscope, tmp_path, queries, keys, kind):
+    """No queries or no keys are problems too: all counts are 0, in the picture as well, which holds only
+    numbers that are finite and draws no cell."""
+    picture = tmp_path / "picture.svg"
+    for more in ([], ["--svg", picture]):
+        outcome = attnscope(
+            "show", "--nq", queries, "--nk", keys, "--pattern", "causal,window=3", kind, *more
+        )
+        assert (outcome.code, outcome.err) == (0, "")
+        values = outcome.values()
+        assert (values["queries"], values["keys"]) == (str(queries), str(keys))
+        assert {v for key, v in values.items() if key.startswith(("tiles_", "pairs_"))} == {"0"}
+        assert "#" not in outcome.out.split("absent\n")[-1].split("not\n")[-1]
+    text = picture.read_text()
+    assert not re.search(r"[\"( ,]-?(nan|inf)\b", text)
+    assert '<rect class="attended"' not in text and '<rect class="full"' not in text
+    assert f"{queries} queries" in text and f"{keys} keys" in text
+
+
 @pytest.mark.parametrize(
     "arguments,texts",
     [
-        (["--n", "0"], ["'0'"]),
         (["--n", "-5"], ["'-5'"]),
         (["--nk", "1e3"], ["'1e3'"]),
         (["--n", "1000", "--pairs"], ["1000", "256", "--tiles"]),
