@@ -35,8 +35,10 @@ static int apply_filter(const char *filter, bench_rows *rows) {
 
 static int most_threads(const bench_rows *rows) {
     int most = 1;
-    for (int i = 0; i < rows->count; i++)
-        most = rows->row[i].threads > most ? rows->row[i].threads : most;
+    for (int i = 0; i < rows->count; i++) {
+        if (bench_row_waits(&rows->row[i]) && rows->row[i].threads > most)
+            most = rows->row[i].threads;
+    }
     return most;
 }
 
@@ -62,13 +64,6 @@ static bool prepare_outputs(const bench_config *config, outputs *o) {
            cli_output_differs(&o->results, &o->library) && cli_output_open(&o->library);
 }
 
-static int count_measured(const bench_rows *rows) {
-    int count = 0;
-    for (int i = 0; i < rows->count; i++)
-        count += rows->row[i].result.measured;
-    return count;
-}
-
 static bool write_results(const bench_session *session, cli_output *output) {
     if (!output->path)
         return true;
@@ -88,9 +83,10 @@ static bool write_results(const bench_session *session, cli_output *output) {
     return written;
 }
 
-/* An interruption before the first row has nothing that were worth more than the files of the last run. */
+/* A run that measured nothing, for whatever reason, has nothing that were worth more than the files of the
+ * last one. */
 static bool worth_keeping(const bench_session *session) {
-    return !bench_interrupted || count_measured(session->rows) > 0;
+    return bench_count_measured(session->rows) > 0;
 }
 
 static void say_interrupted(const bench_session *session, const outputs *o) {
@@ -100,7 +96,7 @@ static void say_interrupted(const bench_session *session, const outputs *o) {
     const char *place = o->results.path ? o->results.path : o->library.path;
     const bool kept = worth_keeping(session);
     fprintf(stderr, "attnscope bench: interrupted: %d of %d rows measured%s%s\n",
-            count_measured(session->rows), wanted,
+            bench_count_measured(session->rows) + session->resumed.rows, wanted,
             !place ? ""
             : kept ? ", written to "
                    : ", nothing written",
@@ -114,7 +110,7 @@ static int exit_code(const bench_session *session) {
         if (*session->rows->row[i].error)
             return CLI_UNMEASURED;
     }
-    return count_measured(session->rows) > 0 ? CLI_FINE : CLI_UNMEASURED;
+    return bench_count_measured(session->rows) + session->resumed.rows > 0 ? CLI_FINE : CLI_UNMEASURED;
 }
 
 static int finish(const bench_session *session, outputs *o) {
@@ -137,6 +133,9 @@ static int finish(const bench_session *session, outputs *o) {
 
 static int run(bench_session *session, outputs *o) {
     bench_config *config = session->config;
+    int status;
+    if (config->resume && (status = bench_resume(session)) != 0)
+        return status;
     if (!config->dry_run && !config->no_roofline && !bench_session_limits(session))
         return cli_error("not enough memory");
     session->threads_made = most_threads(session->rows);
@@ -154,7 +153,7 @@ static int run(bench_session *session, outputs *o) {
     }
     if (!bench_session_order(session))
         return cli_error("not enough memory");
-    if (!bench_interrupted) {
+    if (!bench_interrupted && session->order_count > 0) {
         bench_progress_clear();
         say_binding(session);
         session->measuring_ns = machine_now_ns();
@@ -205,6 +204,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
     free(session.limits);
     free(session.again.result.samples_ns);
     json_decref(session.library_context);
+    bench_resumed_free(&session.resumed);
     bench_rows_free(&rows);
     bench_config_free(&config);
     return status;

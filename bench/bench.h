@@ -109,8 +109,10 @@ typedef struct bench_result {
     double peak_gflops; /* of the row's threads, beside the row; 0 unknown */
     double ghz;         /* likewise; 0 unknown */
     double pct_peak;
-    int threads_used; /* that did some of the work */
-    int order;        /* position in the run */
+    int threads_used;    /* that did some of the work */
+    int order;           /* position in the run */
+    int64_t repetitions; /* that are whole */
+    char date[32];       /* when the last of them ended, as in 2026-11-30T15:45:32+00:00 */
 } bench_result;
 
 typedef struct bench_row {
@@ -138,7 +140,15 @@ typedef struct bench_row {
     char left_out[128];  /* why the row is not run; "" when it is */
     char error[256];     /* why there is no result; "" when there is one */
     bench_result result;
+    /* Of a file that is resumed. */
+    json_t *kept; /* the row as it stands there; NULL when it is not there; owned */
+    bool there;   /* nothing is left to measure: `result` is the file's */
 } bench_row;
+
+/* Whether the row is to be measured in this run. */
+static inline bool bench_row_waits(const bench_row *row) {
+    return !*row->left_out && !*row->error && !row->there;
+}
 
 typedef struct bench_rows {
     bench_row *row;
@@ -170,13 +180,14 @@ typedef struct bench_config {
     bool stages;
     bool standard; /* the standard series (no pattern, algorithm, kernel, preset, stage asked for) */
     const char *out;
-    bool dry_run, list_presets, no_roofline, no_bind;
-    uint64_t seed;
+    bool dry_run, list_presets, no_roofline, no_bind, resume;
+    int64_t seed;
     double budget_s;   /* of the whole sweep; 0: none */
     double spent_s;    /* of it, before the first row; of a dry run: as expected */
     double max_call_s; /* longer calls are left out; 0: none */
     /* Google Benchmark's, as far as they decide what we do. */
-    double min_time_s;         /* measuring time of a row */
+    double min_time_s; /* measuring time of a row; less than was asked for where a budget is short */
+    double asked_time_s;
     int64_t fixed_calls;       /* --benchmark_min_time=100x; 0: by time */
     double warm_up_s;          /* at least */
     const char *filter;        /* NULL: all */
@@ -191,6 +202,8 @@ typedef struct bench_config {
 /* Reads the command line. 0: go on; -1: done (help was printed); else an exit code after an error. */
 int bench_options(int argc, char **argv, const machine *m, bench_config *config);
 void bench_config_free(bench_config *config);
+/* Takes an argument that begins with "--benchmark_" (options_library.c). 0, or an exit code. */
+int bench_library_option(bench_config *config, char *argument);
 /* A list "A,B,C" or the powers of two in "A:B"; values from 1 up. Prints an error. */
 bool bench_parse_sizes(const char *option, const char *text, bench_numbers *sizes);
 /* "2s", "0.1", and where `calls` is not NULL "100x". Prints an error. */

@@ -52,10 +52,10 @@ bool bench_session_order(bench_session *session) {
         return false;
     int count = 0;
     for (int i = 0; i < rows->count; i++) {
-        if (!*rows->row[i].left_out && !*rows->row[i].error)
+        if (bench_row_waits(&rows->row[i]))
             session->order[count++] = &rows->row[i];
     }
-    uint64_t state = session->config->seed;
+    uint64_t state = (uint64_t)session->config->seed;
     for (int i = count - 1; i > 0; i--) {
         const int j = (int)(bench_random(&state) % (uint64_t)(i + 1));
         bench_row *swapped = session->order[i];
@@ -81,7 +81,7 @@ bool bench_session_limits(bench_session *session) {
     const double milliseconds = fmin(30, fmax(1, session->config->min_time_s * 200));
     for (int i = 0; i < rows->count && !bench_interrupted; i++) {
         const int threads = rows->row[i].threads;
-        bool known = *rows->row[i].left_out || *rows->row[i].error;
+        bool known = !bench_row_waits(&rows->row[i]);
         for (int k = 0; k < session->limits_count; k++)
             known = known || session->limits[k].threads == threads;
         if (known)
@@ -242,7 +242,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
         return 0;
     bench_progress(session, row);
     session->peak_gflops = session->ghz = 0;
-    if (!bench_instance_make(&session->instance, row, session->pool, session->config->seed,
+    if (!bench_instance_make(&session->instance, row, session->pool, (uint64_t)session->config->seed,
                              session->host->memory_bytes, &error)) {
         snprintf(row->error, sizeof row->error, "%s", error.text);
         finish(session, row);
@@ -270,6 +270,17 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     return session->sample_calls * session->sample_count;
 }
 
+/* ISO 8601 with the zone's offset. */
+static void write_date(char date[32]) {
+    const time_t now = time(NULL);
+    struct tm local;
+    char zone[8];
+    localtime_r(&now, &local);
+    strftime(zone, sizeof zone, "%z", &local);
+    strftime(date, 26, "%Y-%m-%dT%H:%M:%S", &local);
+    snprintf(date + strlen(date), 8, "%.3s:%.2s", zone, zone + 3);
+}
+
 static double cpu_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -288,6 +299,8 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
     if (bench_interrupted) /* what was cut short is no repetition */
         return;
     r->sample_count += (int)session->sample_count;
+    r->repetitions++;
+    write_date(r->date);
     r->calls += session->sample_count * session->sample_calls;
     r->cpu_ns += cpu_now_ns() - cpu;
     r->wall_ns += (double)machine_now_ns() - wall;

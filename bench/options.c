@@ -2,10 +2,10 @@
 #include "bench/bench.h"
 #include "common/cli.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* ---- Values ---- */
 
@@ -31,7 +31,7 @@ static int add_number(bench_numbers *list, const char *option, int64_t value) {
     return 0;
 }
 
-static int add_threads(const machine *m, bench_config *config, const char *text) {
+static int take_threads(const machine *m, bench_config *config, const char *text) {
     int64_t threads;
     if (!cli_int_option("threads", text, 1, ATTN_MAX_THREADS, &threads))
         return CLI_USAGE;
@@ -44,7 +44,7 @@ static int add_threads(const machine *m, bench_config *config, const char *text)
     return add_number(&config->threads, "threads", threads);
 }
 
-static int add_pattern(bench_config *config, const char *text) {
+static int take_pattern(const machine *m, bench_config *config, const char *text) {
     attn_pattern pattern;
     attn_error error;
     /* A block map is checked against the shapes of each row. */
@@ -53,7 +53,7 @@ static int add_pattern(bench_config *config, const char *text) {
     return add_item(&config->patterns, "pattern", text);
 }
 
-static int add_kernel(bench_config *config, const char *text) {
+static int take_kernel(const machine *m, bench_config *config, const char *text) {
     if (bench_kernel_find(text))
         return add_item(&config->kernels, "kernel", text);
     char names[256] = "";
@@ -64,7 +64,7 @@ static int add_kernel(bench_config *config, const char *text) {
     return cli_error("--kernel '%s': expected one of %s", text, names);
 }
 
-static int add_data(bench_config *config, const char *text) {
+static int take_data(const machine *m, bench_config *config, const char *text) {
     char names[128] = "";
     for (int i = 0; i < BENCH_DATA_COUNT; i++) {
         if (strcmp(text, bench_data_name((bench_data)i)) == 0)
@@ -75,216 +75,127 @@ static int add_data(bench_config *config, const char *text) {
     return cli_error("--data '%s': expected one of %s", text, names);
 }
 
-/* ---- Google Benchmark's options --------------------------------------------------- */
+/* ---- All options ----------------------------------------------------------------------- */
 
-/* As the library reads booleans. */
-static bool is_true(const char *value) {
-    return !*value || !(strcmp(value, "0") == 0 || strcasecmp(value, "f") == 0 ||
-                        strcasecmp(value, "n") == 0 || strcasecmp(value, "false") == 0 ||
-                        strcasecmp(value, "no") == 0 || strcasecmp(value, "off") == 0);
+static int take_algorithm(const machine *m, bench_config *config, const char *text) {
+    attn_algorithm algorithm;
+    return cli_algorithm_option(text, &algorithm) ? add_number(&config->algorithms, "algorithm", algorithm)
+                                                  : CLI_USAGE;
 }
 
-/* The value in "--NAME=VALUE" or "" for "--NAME" alone; NULL when the argument is another. */
-static const char *flag_value(const char *argument, const char *name) {
-    const size_t length = strlen(name);
-    if (strncmp(argument, "--", 2) != 0 || strncmp(argument + 2, name, length) != 0)
-        return NULL;
-    argument += 2 + length;
-    return *argument == '=' ? argument + 1 : *argument ? NULL : argument;
+static int take_dtype(const machine *m, bench_config *config, const char *text) {
+    attn_dtype dtype;
+    return cli_dtype_option(text, &dtype) ? add_number(&config->dtypes, "dtype", dtype) : CLI_USAGE;
 }
 
-/* Takes what decides our own work: which rows, for how long. The library sees the rest, and those
- * settings that both must know. */
-static int library_option(bench_config *config, char *argument) {
-    const char *value;
-    if ((value = flag_value(argument, "benchmark_min_time")))
-        return bench_parse_time("benchmark_min_time", value, &config->min_time_s, &config->fixed_calls)
-                   ? 0
-                   : CLI_USAGE;
-    if ((value = flag_value(argument, "benchmark_min_warmup_time")))
-        return bench_parse_time("benchmark_min_warmup_time", value, &config->warm_up_s, NULL) ? 0 : CLI_USAGE;
-    if ((value = flag_value(argument, "benchmark_filter"))) {
-        config->filter = value;
-        return 0;
-    }
-    if ((value = flag_value(argument, "benchmark_list_tests"))) {
-        config->list_tests = is_true(value);
-        return 0;
-    }
-    if ((value = flag_value(argument, "benchmark_dry_run"))) {
-        config->one_call = is_true(value);
-        return 0;
-    }
-    if ((value = flag_value(argument, "benchmark_repetitions")) &&
-        !cli_parse_int(value, 1, 1000, &config->repetitions))
-        return cli_error("--benchmark_repetitions '%s': expected an integer from 1 to 1000", value);
-    if (flag_value(argument, "benchmark_format"))
-        config->own_table = false;
-    /* The library is told of a file beside it, which is renamed once it is whole. */
-    if ((value = flag_value(argument, "benchmark_out"))) {
-        config->library_out = value;
-        return 0;
-    }
-    config->library_argv[config->library_argc++] = argument;
+static int take_isa(const machine *m, bench_config *config, const char *text) {
+    return cli_isa_option(text) ? add_item(&config->isas, "isa", text) : CLI_USAGE;
+}
+
+static int take_preset(const machine *m, bench_config *config, const char *text) {
+    config->list_presets = config->list_presets || strcmp(text, "list") == 0;
+    return add_item(&config->presets, "preset", text);
+}
+
+static int take_sizes(const machine *m, bench_config *config, const char *text) {
+    config->sizes_given = true;
+    return bench_parse_sizes("n", text, &config->sizes) ? 0 : CLI_USAGE;
+}
+
+static int take_softcap(const machine *m, bench_config *config, const char *text) {
+    if (!cli_float_option("softcap", text, &config->softcap))
+        return CLI_USAGE;
+    return config->softcap > 0 ? 0 : cli_error("--softcap '%s': expected a number above 0", text);
+}
+
+static int take_budget(const machine *m, bench_config *config, const char *text) {
+    if (!bench_parse_time("budget", text, &config->budget_s, NULL))
+        return CLI_USAGE;
+    return config->budget_s > 0 ? 0 : cli_error("--budget '%s': expected seconds above 0", text);
+}
+
+static int take_max_call(const machine *m, bench_config *config, const char *text) {
+    return bench_parse_time("max-call", text, &config->max_call_s, NULL) ? 0 : CLI_USAGE;
+}
+
+static int take_out(const machine *m, bench_config *config, const char *text) {
+    config->out = text;
     return 0;
 }
 
-/* ---- All options ----------------------------------------------------------------------- */
-
-enum {
-    O_ALGORITHM = 256,
-    O_ALIBI,
-    O_BATCH,
-    O_BUDGET,
-    O_DATA,
-    O_DRY_RUN,
-    O_DTYPE,
-    O_HEADS,
-    O_HEAD_DIM,
-    O_ISA,
-    O_KERNEL,
-    O_KV_HEADS,
-    O_LIST_PRESETS,
-    O_MAX_CALL,
-    O_N,
-    O_NO_BIND,
-    O_NO_ROOFLINE,
-    O_OUT,
-    O_PATTERN,
-    O_PRESET,
-    O_QUERIES,
-    O_SEED,
-    O_SINK_LOGIT,
-    O_SOFTCAP,
-    O_STAGES,
-    O_THREADS,
-    O_VALUE_DIM,
+/* An option either has a function that takes its value, or sets a number from `least` to `most`, or, where
+ * `most` is 0, a flag. */
+static const struct {
+    const char *name;
+    int (*take)(const machine *m, bench_config *config, const char *text);
+    size_t field; /* of bench_config */
+    int64_t least, most;
+} rules[] = {
+#define FIELD(name) .field = offsetof(bench_config, name)
+    {"algorithm", .take = take_algorithm},
+    {"alibi", FIELD(alibi)},
+    {"batch", FIELD(batch), .least = 1, .most = 65536},
+    {"budget", .take = take_budget},
+    {"data", .take = take_data},
+    {"dry-run", FIELD(dry_run)},
+    {"dtype", .take = take_dtype},
+    {"head-dim", FIELD(head_dim), .least = 1, .most = 65536},
+    {"heads", FIELD(heads), .least = 1, .most = 65536},
+    {"isa", .take = take_isa},
+    {"kernel", .take = take_kernel},
+    {"kv-heads", FIELD(kv_heads), .least = 1, .most = 65536},
+    {"list-presets", FIELD(list_presets)},
+    {"max-call", .take = take_max_call},
+    {"n", .take = take_sizes},
+    {"no-bind", FIELD(no_bind)},
+    {"no-roofline", FIELD(no_roofline)},
+    {"out", .take = take_out},
+    {"pattern", .take = take_pattern},
+    {"preset", .take = take_preset},
+    {"queries", FIELD(queries), .least = 1, .most = BENCH_MAX_N},
+    {"resume", FIELD(resume)},
+    {"seed", FIELD(seed), .least = 0, .most = INT64_MAX},
+    {"sink-logit", FIELD(sink_logit)},
+    {"softcap", .take = take_softcap},
+    {"stages", FIELD(stages)},
+    {"threads", .take = take_threads},
+    {"value-dim", FIELD(value_dim), .least = 1, .most = 65536},
+#undef FIELD
 };
+enum { RULES = sizeof rules / sizeof rules[0], FIRST_VALUE = 256 };
 
-static const struct option options[] = {
-    {"algorithm", required_argument, NULL, O_ALGORITHM},
-    {"alibi", no_argument, NULL, O_ALIBI},
-    {"batch", required_argument, NULL, O_BATCH},
-    {"budget", required_argument, NULL, O_BUDGET},
-    {"data", required_argument, NULL, O_DATA},
-    {"dry-run", no_argument, NULL, O_DRY_RUN},
-    {"dtype", required_argument, NULL, O_DTYPE},
-    {"heads", required_argument, NULL, O_HEADS},
-    {"head-dim", required_argument, NULL, O_HEAD_DIM},
-    {"help", no_argument, NULL, 'h'},
-    {"isa", required_argument, NULL, O_ISA},
-    {"kernel", required_argument, NULL, O_KERNEL},
-    {"kv-heads", required_argument, NULL, O_KV_HEADS},
-    {"list-presets", no_argument, NULL, O_LIST_PRESETS},
-    {"max-call", required_argument, NULL, O_MAX_CALL},
-    {"n", required_argument, NULL, O_N},
-    {"no-bind", no_argument, NULL, O_NO_BIND},
-    {"no-roofline", no_argument, NULL, O_NO_ROOFLINE},
-    {"out", required_argument, NULL, O_OUT},
-    {"pattern", required_argument, NULL, O_PATTERN},
-    {"preset", required_argument, NULL, O_PRESET},
-    {"queries", required_argument, NULL, O_QUERIES},
-    {"seed", required_argument, NULL, O_SEED},
-    {"sink-logit", no_argument, NULL, O_SINK_LOGIT},
-    {"softcap", required_argument, NULL, O_SOFTCAP},
-    {"stages", no_argument, NULL, O_STAGES},
-    {"threads", required_argument, NULL, O_THREADS},
-    {"value-dim", required_argument, NULL, O_VALUE_DIM},
-    {NULL, 0, NULL, 0},
-};
-
-static int one_option(int option, const machine *m, bench_config *config) {
-    attn_algorithm algorithm;
-    attn_dtype dtype;
-    int64_t number;
-    bool fine = true;
-    switch (option) {
-    case O_PRESET:
-        config->list_presets = config->list_presets || strcmp(optarg, "list") == 0;
-        return add_item(&config->presets, "preset", optarg);
-    case O_PATTERN:
-        return add_pattern(config, optarg);
-    case O_KERNEL:
-        return add_kernel(config, optarg);
-    case O_DATA:
-        return add_data(config, optarg);
-    case O_THREADS:
-        return add_threads(m, config, optarg);
-    case O_ISA:
-        return cli_isa_option(optarg) ? add_item(&config->isas, "isa", optarg) : CLI_USAGE;
-    case O_ALGORITHM:
-        return cli_algorithm_option(optarg, &algorithm)
-                   ? add_number(&config->algorithms, "algorithm", algorithm)
-                   : CLI_USAGE;
-    case O_DTYPE:
-        return cli_dtype_option(optarg, &dtype) ? add_number(&config->dtypes, "dtype", dtype) : CLI_USAGE;
-    case O_N:
-        config->sizes_given = true;
-        fine = bench_parse_sizes("n", optarg, &config->sizes);
-        break;
-    case O_HEADS:
-        fine = cli_int_option("heads", optarg, 1, 65536, &config->heads);
-        break;
-    case O_KV_HEADS:
-        fine = cli_int_option("kv-heads", optarg, 1, 65536, &config->kv_heads);
-        break;
-    case O_HEAD_DIM:
-        fine = cli_int_option("head-dim", optarg, 1, 65536, &config->head_dim);
-        break;
-    case O_VALUE_DIM:
-        fine = cli_int_option("value-dim", optarg, 1, 65536, &config->value_dim);
-        break;
-    case O_BATCH:
-        fine = cli_int_option("batch", optarg, 1, 65536, &config->batch);
-        break;
-    case O_QUERIES:
-        fine = cli_int_option("queries", optarg, 1, BENCH_MAX_N, &config->queries);
-        break;
-    case O_SOFTCAP:
-        fine = cli_float_option("softcap", optarg, &config->softcap);
-        if (fine && !(config->softcap > 0))
-            return cli_error("--softcap '%s': expected a number above 0", optarg);
-        break;
-    case O_SEED:
-        fine = cli_int_option("seed", optarg, 0, INT64_MAX, &number);
-        config->seed = fine ? (uint64_t)number : 0;
-        break;
-    case O_BUDGET:
-        fine = bench_parse_time("budget", optarg, &config->budget_s, NULL);
-        if (fine && !(config->budget_s > 0))
-            return cli_error("--budget '%s': expected seconds above 0", optarg);
-        break;
-    case O_MAX_CALL:
-        fine = bench_parse_time("max-call", optarg, &config->max_call_s, NULL);
-        break;
-    case O_OUT:
-        config->out = optarg;
-        break;
-    case O_ALIBI:
-        config->alibi = true;
-        break;
-    case O_SINK_LOGIT:
-        config->sink_logit = true;
-        break;
-    case O_STAGES:
-        config->stages = true;
-        break;
-    case O_DRY_RUN:
-        config->dry_run = true;
-        break;
-    case O_NO_BIND:
-        config->no_bind = true;
-        break;
-    case O_NO_ROOFLINE:
-        config->no_roofline = true;
-        break;
-    case O_LIST_PRESETS:
-        config->list_presets = true;
-        break;
-    default:
+/* `which` as getopt returns it. */
+static int one_option(int which, const machine *m, bench_config *config) {
+    const int i = which - FIRST_VALUE;
+    if (i < 0 || i >= RULES)
         return CLI_USAGE;
+    if (rules[i].take)
+        return rules[i].take(m, config, optarg);
+    char *field = (char *)config + rules[i].field;
+    if (rules[i].most == 0) {
+        *(bool *)field = true;
+        return 0;
     }
-    return fine ? 0 : CLI_USAGE;
+    return cli_int_option(rules[i].name, optarg, rules[i].least, rules[i].most, (int64_t *)field) ? 0
+                                                                                                  : CLI_USAGE;
+}
+
+static int read_options(int argc, char **argv, const machine *m, bench_config *config) {
+    struct option options[RULES + 2] = {{"help", no_argument, NULL, 'h'}};
+    for (int i = 0; i < RULES; i++) {
+        const bool value = rules[i].take || rules[i].most > 0;
+        options[i + 1] =
+            (struct option){rules[i].name, value ? required_argument : no_argument, NULL, FIRST_VALUE + i};
+    }
+    int status = 0;
+    for (int option; status == 0 && (option = cli_getopt(argc, argv, options)) != -1;) {
+        if (option == 'h') {
+            bench_help();
+            return -1;
+        }
+        status = one_option(option, m, config);
+    }
+    return status;
 }
 
 /* Options that would be ignored are refused. */
@@ -336,6 +247,18 @@ static void set_defaults(bench_config *config) {
         config->library_out = variable;
     if (!config->out && whole)
         config->out = "results.json";
+    config->asked_time_s = config->min_time_s;
+}
+
+static int check_resume(const bench_config *c) {
+    if (!c->resume)
+        return 0;
+    if (!c->out)
+        return cli_error("--resume needs --out FILE, the file to go on with");
+    return c->library_out
+               ? cli_error("--resume does not go with --benchmark_out: the library's own file would "
+                           "hold this session's rows only")
+               : 0;
 }
 
 int bench_options(int argc, char **argv, const machine *m, bench_config *config) {
@@ -357,26 +280,22 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
     int count = 1, status = 0;
     for (int i = 1; i < argc && status == 0; i++) {
         if (strncmp(argv[i], "--benchmark_", 12) == 0 || strncmp(argv[i], "--v=", 4) == 0)
-            status = library_option(config, argv[i]);
+            status = bench_library_option(config, argv[i]);
         else
             own[count++] = argv[i];
     }
-    for (int option; status == 0 && (option = cli_getopt(count, own, options)) != -1;) {
-        if (option == 'h') {
-            bench_help();
-            status = -1;
-        } else {
-            status = one_option(option, m, config);
-        }
-    }
+    if (status == 0)
+        status = read_options(count, own, m, config);
     free(own); /* its strings are argv's */
     attn_error error;
     if (status == 0 && !attn_isa_auto(&error))
         status = cli_error("%s", error.text);
     if (status == 0 && !config->list_presets)
         status = check_combination(config);
-    if (status == 0)
+    if (status == 0) {
         set_defaults(config);
+        status = check_resume(config);
+    }
     return status;
 }
 

@@ -110,7 +110,7 @@ static double row_ns(const bench_config *config, const bench_row *row) {
 double bench_planned_s(const bench_config *config, const bench_rows *rows) {
     double total = 0;
     for (int i = 0; i < rows->count; i++)
-        total += *rows->row[i].left_out ? 0 : rows->row[i].planned_ns;
+        total += bench_row_waits(&rows->row[i]) ? rows->row[i].planned_ns : 0;
     return config->spent_s + (double)config->repetitions * total / 1e9;
 }
 
@@ -118,9 +118,10 @@ double bench_planned_s(const bench_config *config, const bench_rows *rows) {
 static double expect_spent_s(const bench_config *config, const bench_rows *rows) {
     int rooflines = 0;
     for (int i = 0; i < rows->count && !config->no_roofline; i++) {
-        bool first = !*rows->row[i].error;
+        bool first = bench_row_waits(&rows->row[i]);
         for (int k = 0; k < i; k++)
-            first = first && (*rows->row[k].error || rows->row[k].threads != rows->row[i].threads);
+            first =
+                first && (!bench_row_waits(&rows->row[k]) || rows->row[k].threads != rows->row[i].threads);
         rooflines += first;
     }
     return rooflines * roofline_ns / 1e9;
@@ -129,7 +130,7 @@ static double expect_spent_s(const bench_config *config, const bench_rows *rows)
 static void plan_rows(const bench_config *config, bench_rows *rows) {
     for (int i = 0; i < rows->count; i++) {
         bench_row *row = &rows->row[i];
-        row->planned_ns = *row->error || *row->left_out ? 0 : row_ns(config, row);
+        row->planned_ns = bench_row_waits(row) ? row_ns(config, row) : 0;
     }
 }
 
@@ -162,7 +163,7 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
     int count = 0;
     for (int i = 0; known && i < rows->count && !bench_interrupted; i++) {
         bench_row *row = &rows->row[i];
-        if (*row->error)
+        if (!bench_row_waits(row))
             continue;
         row->predicted_ns = rate(row, pool, known, &count) * weight(row) / row->threads;
         /* The matrix of scores, once it has left the caches, comes from memory for every stage. */
@@ -182,22 +183,28 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
 }
 
 int bench_dry_run(const bench_config *config, const bench_rows *rows) {
-    int left_out = 0, failing = 0;
+    int left_out = 0, failing = 0, there = 0;
     printf("%12s %9s  %s\n", "ms a call", "s in all", "row");
     for (int i = 0; i < rows->count; i++) {
         const bench_row *row = &rows->row[i];
         left_out += *row->left_out != 0;
         failing += *row->error != 0;
+        there += row->there;
         if (*row->error)
             printf("%12s %9s  %s\n%24s(refused: %s)\n", "-", "-", row->id, "", row->error);
         else if (*row->left_out)
             printf("%12.4g %9s  %s\n%24s(left out: %s)\n", row->predicted_ns / 1e6, "-", row->id, "",
                    row->left_out);
+        else if (row->there)
+            printf("%12.4g %9s  %s\n%24s(in the file already)\n", row->result.median_ns / 1e6, "-", row->id,
+                   "");
         else
             printf("%12.4g %9.2f  %s\n", row->predicted_ns / 1e6, row->planned_ns / 1e9, row->id);
     }
-    printf("%d rows, %d left out, %d refused; predicted %.0f s", rows->count - left_out - failing, left_out,
-           failing, bench_planned_s(config, rows));
+    printf("%d rows, %d left out, %d refused", rows->count - left_out - failing, left_out, failing);
+    if (config->resume)
+        printf(", %d in the file", there);
+    printf("; predicted %.0f s", bench_planned_s(config, rows));
     printf(config->budget_s > 0 ? " of a budget of %g s\n" : "\n", config->budget_s);
     return rows->count - left_out - failing;
 }

@@ -4,10 +4,6 @@
 
 #include <math.h>
 
-static void set_text(json_t *object, const char *key, const char *value) {
-    json_object_set_new(object, key, json_string(value));
-}
-
 /* Counts are whole numbers; JSON's reals would write them as 1.0e9. */
 static void set_count(json_t *object, const char *key, double value) {
     if (isfinite(value) && fabs(value) < 9e18)
@@ -29,21 +25,28 @@ int bench_count_disturbed(const bench_rows *rows) {
     return count;
 }
 
+int bench_count_measured(const bench_rows *rows) {
+    int count = 0;
+    for (int i = 0; i < rows->count; i++)
+        count += rows->row[i].result.measured && !rows->row[i].there;
+    return count;
+}
+
 static void add_problem(const bench_row *row, json_t *object) {
     const attn_problem *p = &row->problem;
-    set_text(object, "dtype", attn_dtype_name(p->dtype));
-    set_text(object, "isa", row->info.isa ? row->info.isa : row->isa);
+    bench_set_text(object, "dtype", attn_dtype_name(p->dtype));
+    bench_set_text(object, "isa", row->info.isa ? row->info.isa : row->isa);
     if (row->kind == BENCH_KERNEL) {
-        set_text(object, "algorithm", row->kernel->name);
-        set_text(object, "kernel", row->kernel->name);
+        bench_set_text(object, "algorithm", row->kernel->name);
+        bench_set_text(object, "kernel", row->kernel->name);
         set_count(object, "n", (double)row->n);
     } else {
         const attn_algorithm ran = row->info.isa ? row->info.algorithm : row->algorithm;
-        set_text(object, "algorithm", attn_algorithm_name(ran));
-        set_text(object, "pattern", row->pattern);
-        set_text(object, "data", bench_data_name(row->data));
+        bench_set_text(object, "algorithm", attn_algorithm_name(ran));
+        bench_set_text(object, "pattern", row->pattern);
+        bench_set_text(object, "data", bench_data_name(row->data));
         if (row->kind == BENCH_STAGE)
-            set_text(object, "stage", attn_stage_name(row->stage));
+            bench_set_text(object, "stage", attn_stage_name(row->stage));
         set_count(object, "batch", (double)p->batch);
         set_count(object, "heads", (double)p->heads);
         set_count(object, "kv_heads", (double)p->kv_heads);
@@ -55,7 +58,7 @@ static void add_problem(const bench_row *row, json_t *object) {
     if (p->softcap > 0)
         bench_set_real(object, "softcap", (double)p->softcap);
     if (*row->presets)
-        set_text(object, "presets", row->presets);
+        bench_set_text(object, "presets", row->presets);
 }
 
 static void add_counts(const bench_row *row, json_t *object) {
@@ -85,7 +88,7 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     const double bandwidth = bench_pct_bandwidth(session, row, &level);
     if (bandwidth > 0) {
         bench_set_real(object, "pct_bandwidth", bandwidth);
-        set_text(object, "bandwidth_level", machine_level_key(level));
+        bench_set_text(object, "bandwidth_level", machine_level_key(level));
     }
     if (r->ghz > 0)
         bench_set_real(object, "effective_ghz", r->ghz);
@@ -98,34 +101,39 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     set_count(object, "sample_count", r->sample_count);
     set_count(object, "calls_per_sample", (double)r->calls_per_sample);
     set_count(object, "order", r->order);
+    set_count(object, "session", session->resumed.sessions + 1);
+    bench_set_text(object, "date", r->date);
+    /* An interruption may leave a row with some of its repetitions. */
+    if (r->repetitions < session->config->repetitions)
+        set_count(object, "repetitions_done", (double)r->repetitions);
     json_t *samples = json_array();
     for (int i = 0; i < r->sample_count; i++)
         json_array_append_new(samples, json_real(rounded(r->samples_ns[i])));
     json_object_set_new(object, "samples_ns", samples);
 }
 
-static json_t *make_row(const bench_session *session, const bench_row *row, int index) {
+static json_t *make_row(const bench_session *session, const bench_row *row) {
     const bench_result *r = &row->result;
     json_t *object = json_object();
-    set_text(object, "name", row->id);
-    set_text(object, "id", row->id);
-    set_count(object, "family_index", index);
+    bench_set_text(object, "name", row->id);
+    bench_set_text(object, "id", row->id);
+    set_count(object, "family_index", 0); /* of its place, set when it gets one */
     set_count(object, "per_family_instance_index", 0);
-    set_text(object, "run_name", row->id);
-    set_text(object, "run_type", "iteration");
+    bench_set_text(object, "run_name", row->id);
+    bench_set_text(object, "run_type", "iteration");
     set_count(object, "repetitions", 1);
     set_count(object, "repetition_index", 0);
     set_count(object, "threads", row->threads);
     if (*row->error) {
         json_object_set_new(object, "error_occurred", json_true());
-        set_text(object, "error_message", row->error);
+        bench_set_text(object, "error_message", row->error);
     }
     set_count(object, "iterations", (double)r->calls);
     bench_set_real(object, "real_time", r->measured ? rounded(r->median_ns) : 0);
     /* A stage's calls run the stages before it too, which are not its time. */
     const double cpu = row->kind == BENCH_STAGE ? r->median_ns * r->cpu_share : r->cpu_ns / (double)r->calls;
     bench_set_real(object, "cpu_time", r->measured ? rounded(cpu) : 0);
-    set_text(object, "time_unit", "ns");
+    bench_set_text(object, "time_unit", "ns");
     add_problem(row, object);
     if (row->info.isa) /* else the library refused it, and there is no plan to count with */
         add_counts(row, object);
@@ -134,14 +142,33 @@ static json_t *make_row(const bench_session *session, const bench_row *row, int 
     return object;
 }
 
+/* An object of this run, or a copy of the file's. */
+static json_t *make_or_keep(const bench_session *session, const bench_row *row) {
+    if (!row->result.measured || row->there) {
+        if (row->kept && json_object_get(row->kept, "samples_ns"))
+            return json_copy(
+                row->kept); /* a row that failed or was cut short today is the better one still */
+        if (*row->left_out || !*row->error)
+            return NULL;
+    }
+    return make_row(session, row);
+}
+
+static void append(json_t *rows, json_t *row) {
+    if (!row)
+        return;
+    bench_set_integer(row, "family_index", (int64_t)json_array_size(rows));
+    json_array_append_new(rows, row);
+}
+
 json_t *bench_results(const bench_session *session) {
     json_t *file = json_object(), *rows = json_array();
     json_object_set_new(file, "context", bench_context(session));
-    for (int i = 0; i < session->rows->count; i++) {
-        const bench_row *row = &session->rows->row[i];
-        if (!*row->left_out && (*row->error || row->result.measured))
-            json_array_append_new(rows, make_row(session, row, i));
-    }
+    for (int i = 0; i < session->rows->count; i++)
+        append(rows, make_or_keep(session, &session->rows->row[i]));
+    size_t at;
+    json_t *other;
+    json_array_foreach(session->resumed.others, at, other) append(rows, json_copy(other));
     json_object_set_new(file, "benchmarks", rows);
     return file;
 }

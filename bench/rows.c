@@ -111,8 +111,10 @@ int bench_row_add(bench_rows *rows, const bench_row *row) {
 }
 
 void bench_rows_free(bench_rows *rows) {
-    for (int i = 0; i < rows->count; i++)
+    for (int i = 0; i < rows->count; i++) {
         free(rows->row[i].result.samples_ns);
+        json_decref(rows->row[i].kept);
+    }
     free(rows->row);
     for (int i = 0; i < rows->block_maps; i++)
         free(rows->block_map[i]);

@@ -22,8 +22,17 @@ typedef struct bench_limits {
     roofline limits;
 } bench_limits;
 
+/* What a file that is resumed holds beside the rows asked for. All NULL and 0 where none is. */
+typedef struct bench_resumed {
+    json_t *context; /* owned */
+    json_t *others;  /* rows that are not asked for now; owned */
+    int sessions;    /* that it went through before this one */
+    int rows;        /* asked for and there */
+} bench_resumed;
+
 typedef struct bench_session {
     bench_config *config;
+    bench_resumed resumed;
     const machine *host;
     bench_rows *rows;
     bench_pool *pool;
@@ -76,6 +85,18 @@ double bench_pct_peak(const bench_row *row);
  * 0 where none was measured. `level` may be NULL. */
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level);
 
+/* ---- resume.c ---- */
+
+/* Reads config->out, refuses what does not fit (another machine, build, or settings that decide how a row is
+ * measured), and marks the rows that are there. A file that is not there is begun anew. 0, or an exit code
+ * after an error. */
+int bench_resume(bench_session *session);
+void bench_resumed_free(bench_resumed *resumed);
+/* What a file must have in common with this run to be resumed by it: an object of "name": value. */
+json_t *bench_conditions(const bench_session *session);
+/* Puts what the resumed file's context says of earlier sessions into the new one. */
+void bench_resume_context(const bench_session *session, json_t *context);
+
 /* ---- runner.cc: Google Benchmark ---- */
 /* Hands the library its options, false after an error message. `library_out` is where it writes its own file;
  * NULL for nowhere. */
@@ -100,13 +121,19 @@ bool bench_drift(const bench_session *session, double *change);
 /* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */
 bool bench_disturbed(const bench_row *row);
 int bench_count_disturbed(const bench_rows *rows);
+/* Rows that this run has measured. */
+int bench_count_measured(const bench_rows *rows);
 /* The whole file; NULL when there is no memory. */
 json_t *bench_results(const bench_session *session);
 json_t *bench_context(const bench_session *session);
 /* Whether --benchmark_context names only what the file does not say itself; prints an error where not. */
 bool bench_context_accepts(const bench_config *config);
-/* Sets a number that is finite, or nothing. */
+/* What holds for this session alone. */
+json_t *bench_context_session(const bench_session *session);
+/* Sets a number that is finite, or nothing; a text that is not empty, or nothing. */
 void bench_set_real(json_t *object, const char *key, double value);
+void bench_set_text(json_t *object, const char *key, const char *value);
+void bench_set_integer(json_t *object, const char *key, int64_t value);
 
 #ifdef __cplusplus
 }

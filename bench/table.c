@@ -110,6 +110,9 @@ bool bench_drift(const bench_session *session, double *change) {
 void bench_warnings(const bench_session *session) {
     const bench_rows *rows = session->rows;
     double drift;
+    if (!bench_interrupted && bench_count_measured(rows) == 0 && session->config->out)
+        fprintf(stderr, "attnscope bench: nothing was %s, nothing written to %s\n",
+                session->resumed.rows > 0 ? "left to measure" : "measured", session->config->out);
     for (int i = 0; i < rows->count; i++) {
         if (*rows->row[i].left_out)
             fprintf(stderr, "attnscope bench: left out %s: %s\n", rows->row[i].id, rows->row[i].left_out);

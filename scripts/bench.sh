@@ -7,8 +7,8 @@
 #
 # Leaves results/HOST-DATE/ (a second run of a day gets -2, and so on) with results.json, report.html,
 # every chart as SVG and PNG and the rows as table.txt, and prints a short table and where to look. With
-# --out FILE the measurements are written there too. Options that measure nothing, as --dry-run, leave
-# nothing.
+# --out FILE the measurements are written there too; with --resume the run goes on with that file. Options
+# that measure nothing, as --dry-run, leave nothing.
 #
 # The exit code is that of `attnscope bench` (4: a row that should have been measured was not; what was
 # measured is kept and drawn), then that of `attnscope report`. A run that measured nothing leaves no
@@ -73,7 +73,7 @@ case " $* " in
 esac
 
 # The caller's file, if there is one: the last --out counts, as in the program.
-own_out="" arguments=()
+own_out="" resume="" arguments=()
 while [ $# -gt 0 ]; do
     case $1 in
         --out)
@@ -85,12 +85,18 @@ while [ $# -gt 0 ]; do
             shift
             ;;
         --out=*) own_out=${1#--out=} ;;
+        --resume) resume=$1 ;;
         *) arguments+=("$1") ;;
     esac
     shift
 done
 if [ -n "$own_out" ] && ! [ -d "$(dirname "$own_out")" ]; then
     printf 'bench.sh: --out %s: there is no directory %s\n' "$own_out" "$(dirname "$own_out")" >&2
+    exit 2
+fi
+
+if [ -n "$resume" ] && [ -z "$own_out" ]; then
+    echo "bench.sh: --resume needs --out FILE, the file to go on with" >&2
     exit 2
 fi
 
@@ -110,7 +116,13 @@ chmod 755 "$work"
 # report's short one. What measures nothing, as --help or --dry-run, is printed as it is.
 [ -t 2 ] || echo "measuring (progress is shown on terminals only)" >&2
 status=0
-"$attnscope" bench --out "$work/results.json" ${arguments[@]+"${arguments[@]}"} >"$work/table.txt" || status=$?
+target=$work/results.json
+[ -z "$resume" ] || target=$own_out
+"$attnscope" bench --out "$target" ${resume:+"$resume"} ${arguments[@]+"${arguments[@]}"} >"$work/table.txt" || status=$?
+# What is resumed is written where it was; a file that was refused is none to draw.
+if [ -n "$resume" ] && [ "$status" != 2 ] && [ -s "$own_out" ]; then
+    cp "$own_out" "$work/results.json" || status=2
+fi
 if ! [ -s "$work/results.json" ]; then
     cat "$work/table.txt"
     rm -rf "$work"
@@ -118,7 +130,7 @@ if ! [ -s "$work/results.json" ]; then
     [ "$ended" = 0 ] || echo "bench.sh: ended before anything was measured" >&2
     exit "$status"
 fi
-if [ -n "$own_out" ]; then
+if [ -n "$own_out" ] && [ -z "$resume" ]; then
     cp "$work/results.json" "$own_out" || status=2
 fi
 place=$(free_directory)

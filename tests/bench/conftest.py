@@ -3,7 +3,10 @@
 import dataclasses
 import json
 import os
+import pty
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,44 @@ def execute(*arguments, env=None, **how) -> Outcome:
         **how,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def start(*arguments, **how) -> subprocess.Popen:
+    """Starts `attnscope bench` so that it minds signals: a shell's background jobs would inherit ignoring them."""
+
+    def default_signals():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [program(), "bench", *map(str, arguments)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        preexec_fn=default_signals,
+        **how,
+    )
+
+
+def signalled(*arguments, at: bytes, numbers: list[int]) -> tuple[int, str]:
+    """Runs it on a terminal and signals it once `at` is shown; returns the exit code and what was shown."""
+    main, other = pty.openpty()
+    process = start(*arguments, stdout=other, stderr=other)
+    os.close(other)
+    shown, sent = b"", False
+    while True:
+        try:
+            part = os.read(main, 4096)
+        except OSError:  # the terminal's other side is closed
+            break
+        shown += part
+        if not sent and at in shown:
+            for number in numbers:
+                process.send_signal(number)
+                time.sleep(0.01)  # two that wait to be delivered would be one
+            sent = True
+    os.close(main)
+    assert sent, shown
+    return process.wait(timeout=60), shown.decode()
 
 
 def strict(text: str):

@@ -1,0 +1,90 @@
+/* What a result file says of a session: the numbers that hold for it alone. */
+#include "bench/session.h"
+
+#include <math.h>
+
+static json_t *make_binding(const bench_session *session) {
+    json_t *list = json_array();
+    for (int i = 0; i < session->threads_made; i++) {
+        const machine_binding *binding = bench_pool_binding(session->pool, i);
+        json_t *object = json_object();
+        bench_set_integer(object, "thread", i);
+        json_object_set_new(object, "bound", json_boolean(binding->bound));
+        if (binding->bound) {
+            bench_set_integer(object, "cpu", binding->os_index);
+            bench_set_integer(object, "ran_on", binding->ran_on);
+        }
+        bench_set_text(object, "reason", binding->reason);
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *make_limits(const bench_limits *l) {
+    json_t *object = json_object();
+    bench_set_integer(object, "threads", l->threads);
+    bench_set_integer(object, "bound", l->limits.bound);
+    json_t *isas = json_object();
+    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
+        if (!(l->limits.peak[i].gflops > 0))
+            continue;
+        json_t *isa = json_object();
+        bench_set_real(isa, "fma_gflops", l->limits.peak[i].gflops);
+        bench_set_real(isa, "ghz", l->limits.peak[i].ghz);
+        bench_set_real(isa, "exp_g", l->limits.exp_g[i]);
+        json_object_set_new(isas, attn_isa_name(i), isa);
+    }
+    json_object_set_new(object, "isa", isas);
+    json_t *levels = json_object();
+    for (int i = 0; i < ROOFLINE_LEVELS; i++) {
+        if (!(l->limits.level[i].read_gbs > 0))
+            continue;
+        json_t *level = json_object();
+        bench_set_integer(level, "bytes", l->limits.level[i].bytes);
+        bench_set_real(level, "read_gbs", l->limits.level[i].read_gbs);
+        bench_set_real(level, "copy_gbs", l->limits.level[i].copy_gbs);
+        json_object_set_new(levels, machine_level_key(i), level);
+    }
+    json_object_set_new(object, "level", levels);
+    return object;
+}
+
+static json_t *make_drift(const bench_session *session) {
+    double change;
+    if (!bench_drift(session, &change))
+        return NULL;
+    json_t *object = json_object();
+    bench_set_text(object, "id", session->order[0]->id);
+    bench_set_real(object, "first_ns", session->order[0]->result.median_ns);
+    bench_set_real(object, "last_ns", session->again.result.median_ns);
+    bench_set_real(object, "change", change);
+    json_object_set_new(object, "flagged", json_boolean(fabs(change) > BENCH_DRIFT));
+    return object;
+}
+
+static json_t *make_peaks(const bench_session *session) {
+    json_t *peaks = json_object();
+    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
+        if (session->best_peak[i] > 0)
+            bench_set_real(peaks, attn_isa_name(i), session->best_peak[i]);
+    }
+    return peaks;
+}
+
+json_t *bench_context_session(const bench_session *session) {
+    json_t *object = json_object(), *limits = json_array(), *drift = make_drift(session);
+    bench_set_integer(object, "number", session->resumed.sessions + 1);
+    json_object_set(object, "date", json_object_get(session->library_context, "date"));
+    bench_set_integer(object, "rows", bench_count_measured(session->rows));
+    json_object_set_new(object, "interrupted", json_boolean(bench_interrupted != 0));
+    bench_set_real(object, "min_time_s", session->config->min_time_s);
+    bench_set_real(object, "elapsed_s", (double)(machine_now_ns() - session->started_ns) / 1e9);
+    json_object_set_new(object, "binding", make_binding(session));
+    json_object_set_new(object, "peak_gflops", make_peaks(session));
+    for (int i = 0; i < session->limits_count; i++)
+        json_array_append_new(limits, make_limits(&session->limits[i]));
+    json_object_set_new(object, "roofline", limits);
+    if (drift)
+        json_object_set_new(object, "drift", drift);
+    return object;
+}
