@@ -89,10 +89,10 @@ ASAN = Build(
 )
 # Both instrument what this project has; see checked.py for what is left out and why.
 SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dtests=enabled", "-Dbench=disabled")
-# What starts threads, itself or through attn_execute. A test holds this against the sources.
+# What starts threads, itself or through what it calls. A test holds this against the sources.
 THREADED = (
     "attention_patterns attention_shapes edges edges_control edges_environment edges_shapes edges_splits "
-    "first_call harness kernels_exp options options_random reuse"
+    "first_call harness index64 kernels_exp options options_random plan reuse roofline"
 ).split()
 TSAN = Build(
     ROOT / "build-test-tsan",

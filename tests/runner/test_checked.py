@@ -76,10 +76,79 @@ def test_listed_tests_exist():
     assert set(checked.VALGRIND_TESTS) <= names_of_tests() | corpora
 
 
+# What starts threads when this argument, counted from 0, is not 1; None: always.
+STARTERS = {
+    "attn_execute": 3,
+    "bench_pool_new": 1,
+    "case_execute": 3,
+    "edge_execute": 3,
+    "pthread_create": None,
+    "roofline_measure": 1,
+}
+# Hands over numbers of threads, and starts none.
+STARTS_NONE = {"problem": "its numbers of threads are refused before any starts"}
+
+
+def calls(text, function):
+    """The arguments of each call (or declaration) of a function in C source, as they are written."""
+    for match in re.finditer(rf"\b{function}\(", text):
+        arguments, depth = [""], 1
+        for character in text[match.end() :]:
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)
+            if depth == 0:
+                break
+            if character == "," and depth == 1:
+                arguments.append("")
+            else:
+                arguments[-1] += character
+        yield [argument.strip() for argument in arguments]
+
+
+def thread_arguments(text):
+    """What each call in C source that may start threads says of their number; "more" where it always does."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return {
+        "more" if at is None else arguments[at]
+        for function, at in STARTERS.items()
+        for arguments in calls(text, function)
+    }
+
+
+# Guards the search: arguments that are calls themselves, or go over several lines, are one argument.
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("case_execute(c, name(k, 2), a[1, 2],\n    1);", {"1"}),
+        ("assert(attn_execute(plan, &t, NULL, 1 + (int)(n % 3), NULL) == 0);", {"1 + (int)(n % 3)"}),
+        ("pthread_create(&t, NULL, call, NULL);", {"more"}),
+        (
+            "/* attn_execute(p, t, w, 2, e) */ my_case_execute(c, 0, 0, 2); attn_execute_part(p, t, w, 0, 2);",
+            set(),
+        ),
+    ],
+)
+def test_thread_arguments_are_found(source, expected):
+    assert thread_arguments(source) == expected
+
+
 def test_threaded_tests_are_listed():
-    sources = {name: (ROOT / "tests" / f"test_{name}.c").read_text() for name in names_of_tests()}
-    starts = {name for name, text in sources.items() if re.search(r"pthread_create\(|\.threads = [^1]", text)}
-    assert starts and starts <= set(checked.THREADED), starts - set(checked.THREADED)
+    found = {
+        name: thread_arguments((ROOT / "tests" / f"test_{name}.c").read_text()) for name in names_of_tests()
+    }
+    starts = {name for name, arguments in found.items() if arguments - {"1"}}
+    assert set(STARTS_NONE) <= starts
+    assert starts - set(STARTS_NONE) == set(checked.THREADED)
+
+
+# Guards the search against what it cannot see: a helper that several tests share starts threads only when
+# its caller says so, through an argument that the search looks at.
+def test_shared_helpers_start_no_threads_of_their_own():
+    shared = [
+        path for path in (ROOT / "tests").glob("*.[ch]") if not path.name.startswith(("test_", "provoke"))
+    ]
+    assert shared
+    for path in shared:
+        assert thread_arguments(path.read_text()) <= {"1", "threads", "int threads"}, path.name
 
 
 # Guards that each line of the ignore list has its reason above it.

@@ -1,5 +1,7 @@
 """scripts/test.sh from outside, and the parts of the runner that start programs."""
 
+import contextlib
+import inspect
 import json
 import os
 import re
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from testrunner import fuzz
 from testrunner.__main__ import run_suite
+from testrunner.builds import Build
 from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED, SKIPPED, Case
 from testrunner.suites import ROOT, Suite, c_programs, load_suites, missing_programs, run_pytest
@@ -101,6 +104,53 @@ def test_list_names_every_suite():
         assert any(line.startswith(name + " ") and suite.description in line for line in listed.splitlines())
     # Numbers without that word were taken for the time that suites need.
     assert " limit " in listed.splitlines()[0] and "minutes after which a suite is ended" in listed
+
+
+def made_by(suite, monkeypatch, log):
+    """The build trees that a suite makes before it does anything else."""
+    made = []
+
+    def make(self, commands):
+        made.append(self)
+        raise CommandError("made")
+
+    monkeypatch.setattr(Build, "make", make)
+    with contextlib.suppress(CommandError):
+        suite.run(Commands(ROOT, log, seconds=0.0))
+    return made
+
+
+def groups_needed(build):
+    """The groups of setup.sh by which a build tree can be configured. Group fuzz is clang with its run time."""
+    text = " ".join(build.options)
+    clang = build.compilers[0] == "clang"
+    runtime = clang and ("-Db_sanitize" in text or "-Dfuzz=true" in text)
+    return (
+        {"build"}
+        | ({"test"} if "-Dtests=enabled" in text else set())
+        | ({"fuzz"} if runtime else set())
+        | ({"clang"} if clang and not runtime or clang and "-Dopenmp=disabled" not in text else set())
+        | ({"arm"} if "--cross-file" in text else set())
+    )
+
+
+# Guards each suite run alone on a new machine: what its build tree asks for, the set-up installs.
+@pytest.mark.parametrize("name", sorted(set(load_suites()) - {"format", "mca"}))
+def test_groups_of_a_suite_suffice_for_its_build(name, monkeypatch, log):
+    line = next(
+        line
+        for line in (ROOT / "scripts/testrunner/suites.def").read_text().splitlines()
+        if line.startswith(name)
+    )
+    groups = set(re.match(r"\w+ +([a-z\d -]+?) +\d+ ", line)[1].split())
+    (build,) = made_by(load_suites()[name], monkeypatch, log)
+    assert groups_needed(build) <= groups
+
+
+# Guards the exceptions above: these two make no build tree.
+@pytest.mark.parametrize("name", ["format", "mca"])
+def test_suites_without_a_build(name):
+    assert "Build" not in inspect.getsource(sys.modules[load_suites()[name].run.__module__])
 
 
 # Guards the usage errors: one line, naming what would be accepted.
