@@ -152,6 +152,17 @@ bool ref_attended(const attn_problem *problem, const attn_tensors *tensors, int6
     return attended;
 }
 
+bool ref_attended_row(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h,
+                      int64_t i, uint8_t *attended) {
+    ref_draws draws;
+    if (!ref_draws_init(&draws, problem))
+        return false;
+    for (int64_t j = 0; j < problem->keys; j++)
+        attended[j] = ref_pair_attended(problem, tensors, &draws, b, h, i, j);
+    ref_draws_free(&draws);
+    return true;
+}
+
 int64_t ref_count_pairs(const attn_problem *problem) {
     ref_draws draws;
     if (!ref_draws_init(&draws, problem))

@@ -14,6 +14,11 @@
 bool ref_attended(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h, int64_t i,
                   int64_t j);
 
+/* ref_attended for each key of a row, 1 or 0 into attended[problem->keys]: draws the blocks of `random` once
+ * instead of once a pair. False when memory runs out. */
+bool ref_attended_row(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h,
+                      int64_t i, uint8_t *attended);
+
 /* Results, C order without gaps; each may be NULL. */
 typedef struct ref_result {
     double *out;           /* B, H, Nq, Dv */

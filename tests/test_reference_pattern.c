@@ -19,16 +19,19 @@ static attn_problem shape(int64_t queries, int64_t keys, attn_pattern pattern) {
                           .scale = NAN};
 }
 
-/* Compares batch b, head h with a drawing, rows separated by blanks, and the count if nothing but the
- * pattern plays a part. */
+/* Compares batch b, head h with a drawing, rows separated by blanks, the rows taken whole with their pairs, and
+ * the count if nothing but the pattern plays a part. */
 static void expect_drawing(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h,
                            const char *drawing) {
     char drawn[1024];
     size_t at = 0;
     int64_t count = 0;
     for (int64_t i = 0; i < problem->queries; i++) {
+        uint8_t row[1024];
+        assert_true(ref_attended_row(problem, tensors, b, h, i, row));
         for (int64_t j = 0; j < problem->keys; j++) {
             bool attended = ref_attended(problem, tensors, b, h, i, j);
+            assert_int_equal(row[j], attended);
             count += attended;
             drawn[at++] = attended ? 'X' : '.';
         }
