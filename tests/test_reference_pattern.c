@@ -19,8 +19,8 @@ static attn_problem shape(int64_t queries, int64_t keys, attn_pattern pattern) {
                           .scale = NAN};
 }
 
-/* Compares batch b, head h with a drawing, rows separated by blanks, the rows taken whole with their pairs, and
- * the count if nothing but the pattern plays a part. */
+/* Compares batch b, head h with a drawing, rows separated by blanks; the rows taken whole with their pairs;
+ * and the count if nothing but the pattern plays a part. */
 static void expect_drawing(const attn_problem *problem, const attn_tensors *tensors, int64_t b, int64_t h,
                            const char *drawing) {
     char drawn[1024];
