@@ -168,6 +168,12 @@ static int list_rows(const bench_rows *rows) {
     return CLI_FINE;
 }
 
+/* The CPU that a row of one thread runs on. */
+static const machine_pu *first_pu(const machine *m) {
+    int os_index;
+    return machine_pick(m, 1, &os_index) == 1 ? machine_find_pu(m, os_index) : NULL;
+}
+
 static int with_machine(int argc, char **argv, const machine *m) {
     bench_config config;
     bench_rows rows = {0};
@@ -178,6 +184,9 @@ static int with_machine(int argc, char **argv, const machine *m) {
         bench_presets_print();
         status = -1;
     }
+    const machine_pu *first = first_pu(m);
+    for (int level = 0; first && level < MACHINE_CACHE_LEVELS; level++)
+        config.cache_bytes[level] = first->cache[level].bytes;
     if (status == 0)
         status = bench_rows_make(&config, &rows);
     if (status == 0)

@@ -23,6 +23,8 @@ enum {
     BENCH_MAX_SIZES = 256, /* lengths in --n */
     BENCH_MAX_ROWS = 20000,
     BENCH_MAX_N = 1 << 24,
+    BENCH_MAX_PARTS = 8,                          /* steps an octave */
+    BENCH_MAX_BORDERS = 2 * MACHINE_CACHE_LEVELS, /* of regimes */
 };
 
 /* ---- Inputs (inputs.c) -------------------------------------------------- */
@@ -130,6 +132,7 @@ typedef struct bench_row {
     const bench_kernel *kernel;
     int64_t n; /* of a kernel */
     char presets[96];
+    bool between; /* a half octave that a standard sweep adds where it has the time */
     /* What the plan says (attention and stages), or the kernel. */
     attn_info info;
     double flops_useful, flops_executed, flops_dense;
@@ -178,6 +181,7 @@ typedef struct bench_config {
     float softcap;
     bool alibi, sink_logit;
     bool stages;
+    int64_t cache_bytes[MACHINE_CACHE_LEVELS]; /* of the CPU that rows run on; 0 unknown */
     bool standard; /* the standard series (no pattern, algorithm, kernel, preset, stage asked for) */
     const char *out;
     bool dry_run, list_presets, no_roofline, no_bind, resume;
@@ -204,11 +208,25 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
 void bench_config_free(bench_config *config);
 /* Takes an argument that begins with "--benchmark_" (options_library.c). 0, or an exit code. */
 int bench_library_option(bench_config *config, char *argument);
-/* A list "A,B,C" or the powers of two in "A:B"; values from 1 up. Prints an error. */
+/* A list "A,B,C", the powers of two in "A:B", or P steps an octave in "A:B/P"; values from 1 up. Prints an
+ * error. */
 bool bench_parse_sizes(const char *option, const char *text, bench_numbers *sizes);
 /* "2s", "0.1", and where `calls` is not NULL "100x". Prints an error. */
 bool bench_parse_time(const char *option, const char *text, double *seconds, int64_t *calls);
 void bench_help(void);
+
+/* ---- Lengths (grid.c) ------------------------------------------------------ */
+
+/* Adds 2^(k/parts) for k = 0, 1, ... that lie in low..high: to the nearest multiple of 8 where they are no
+ * power of two and 32 or more, else to the nearest integer. False when there is none, or no room. */
+bool bench_add_steps(int64_t low, int64_t high, int parts, bench_numbers *sizes);
+/* Lengths above which K and V of a head, n * (D + Dv) * bytes, or the scores of naive, n * n * 4, pass one of
+ * the caches (0: unknown); ascending. Returns how many there are. */
+int bench_borders(const attn_problem *problem, attn_algorithm algorithm, const int64_t *cache_bytes,
+                  double border[BENCH_MAX_BORDERS]);
+/* `sizes` (powers of two, ascending), with the half octaves of each regime between two borders that has fewer
+ * than four of them. */
+void bench_refine(const bench_numbers *sizes, const double *border, int borders, bench_numbers *refined);
 
 /* All rows that the options ask for, each with its plan's counts or the reason why the library
  * refuses it. 0, or an exit code after an error. */
@@ -280,6 +298,9 @@ int bench_min_samples(double call_ns);
  * takes too long, and fits the rest into the budget: first by less time a row (config->min_time_s),
  * then by leaving out what takes longest. */
 void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int64_t started_ns);
+/* The last of these steps, for rows whose time a call is known and config->spent_s: sets planned_ns, lowers
+ * config->min_time_s and leaves rows out until bench_planned_s is within config->budget_s. */
+void bench_fit_budget(bench_config *config, bench_rows *rows);
 /* Seconds that all rows will take, and what comes before them. */
 double bench_planned_s(const bench_config *config, const bench_rows *rows);
 /* Lists rows, predicted times, what is left out and the total. */

@@ -134,34 +134,6 @@ static void take_peak(bench_session *session, double milliseconds) {
     }
 }
 
-double bench_pct_peak(const bench_row *row) {
-    const bench_result *r = &row->result;
-    if (!(r->peak_gflops > 0) || !(r->median_ns > 0))
-        return 0;
-    return 100 * row->flops_useful / r->median_ns / r->peak_gflops;
-}
-
-double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level) {
-    const machine_binding *binding = bench_pool_binding(session->pool, 0);
-    const machine_pu *pu = binding->bound ? machine_find_pu(session->host, binding->os_index) : NULL;
-    if (!pu)
-        pu = &session->host->pus[0];
-    for (int i = 0; i < session->limits_count; i++) {
-        const bench_limits *l = &session->limits[i];
-        if (l->threads != row->threads || !(row->result.median_ns > 0))
-            continue;
-        int at = 0;
-        while (at < ROOFLINE_MEMORY &&
-               !(l->limits.level[at].read_gbs > 0 && row->bytes_compulsory <= (double)pu->cache[at].bytes))
-            at++;
-        if (level)
-            *level = at;
-        if (l->limits.level[at].read_gbs > 0)
-            return 100 * row->bytes_compulsory / row->result.median_ns / l->limits.level[at].read_gbs;
-    }
-    return 0;
-}
-
 /* ---- A row -------------------------------------------------------------------------- */
 
 /* How far behind its plan the run is, as a factor for what is left: a loaded machine must not make a

@@ -59,7 +59,8 @@ static double calibrate(bench_row *row, bench_pool *pool) {
         return 0;
     }
     double best = time_call(&instance), total = 0;
-    for (int i = 0; i < 20 && total < 3e6; i++) {
+    /* At least four: other work on the CPU doubles the time of one or two. */
+    for (int i = 0; i < 3 || (i < 20 && total < 3e6); i++) {
         const double now = time_call(&instance);
         total += now;
         best = fmin(best, now);
@@ -134,20 +135,22 @@ static void plan_rows(const bench_config *config, bench_rows *rows) {
     }
 }
 
-static void fit_budget(bench_config *config, bench_rows *rows) {
-    /* Half the time a row makes its interval 1.4 times wider; below a third, calls of a few
-     * milliseconds would fall short of their samples. */
-    const double least = config->min_time_s / 3;
-    plan_rows(config, rows);
+/* Less time for each row, down to `least` seconds, until the rows fit. */
+static void shorten_rows(bench_config *config, bench_rows *rows, double least) {
     while (bench_planned_s(config, rows) > config->budget_s && config->min_time_s > least) {
-        config->min_time_s *= 0.8;
+        config->min_time_s = fmax(least, 0.8 * config->min_time_s);
         plan_rows(config, rows);
     }
+}
+
+/* Fewer rows, the longest first, until they fit; half octaves only, or any. */
+static void leave_out_rows(const bench_config *config, bench_rows *rows, bool between_only) {
     while (bench_planned_s(config, rows) > config->budget_s) {
         bench_row *longest = NULL;
         for (int i = 0; i < rows->count; i++) {
             bench_row *row = &rows->row[i];
-            if (!*row->left_out && row->planned_ns > 0 && (!longest || row->planned_ns > longest->planned_ns))
+            if (bench_row_waits(row) && (row->between || !between_only) &&
+                (!longest || row->planned_ns > longest->planned_ns))
                 longest = row;
         }
         if (!longest)
@@ -156,6 +159,17 @@ static void fit_budget(bench_config *config, bench_rows *rows) {
                  "would take %.3g s of a budget of %g s, of which %.3g s go before the first row",
                  (double)config->repetitions * longest->planned_ns / 1e9, config->budget_s, config->spent_s);
     }
+}
+
+void bench_fit_budget(bench_config *config, bench_rows *rows) {
+    /* Half the time a row makes its interval 1.4 times wider, which points between the powers of two are
+     * worth; below a third, calls of a few milliseconds would fall short of their samples. */
+    const double half = config->min_time_s / 2, third = config->min_time_s / 3;
+    plan_rows(config, rows);
+    shorten_rows(config, rows, half);
+    leave_out_rows(config, rows, true);
+    shorten_rows(config, rows, third);
+    leave_out_rows(config, rows, false);
 }
 
 void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int64_t started_ns) {
@@ -178,7 +192,7 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
     config->spent_s =
         config->dry_run ? expect_spent_s(config, rows) : (double)(machine_now_ns() - started_ns) / 1e9;
     if (config->budget_s > 0)
-        fit_budget(config, rows);
+        bench_fit_budget(config, rows);
     plan_rows(config, rows);
 }
 

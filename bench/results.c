@@ -14,24 +14,6 @@ static double rounded(double ns) {
     return round(ns * 1000) / 1000;
 }
 
-bool bench_disturbed(const bench_row *row) {
-    return row->result.measured && row->result.cpu_share < BENCH_UNDISTURBED;
-}
-
-int bench_count_disturbed(const bench_rows *rows) {
-    int count = 0;
-    for (int i = 0; i < rows->count; i++)
-        count += bench_disturbed(&rows->row[i]);
-    return count;
-}
-
-int bench_count_measured(const bench_rows *rows) {
-    int count = 0;
-    for (int i = 0; i < rows->count; i++)
-        count += rows->row[i].result.measured && !rows->row[i].there;
-    return count;
-}
-
 static void add_problem(const bench_row *row, json_t *object) {
     const attn_problem *p = &row->problem;
     bench_set_text(object, "dtype", attn_dtype_name(p->dtype));

@@ -263,6 +263,28 @@ static const struct {
     {"window=64:64,sink=64,random=3:64:1", ATTN_FLASH}, /* the blocks of BigBird */
 };
 
+/* One series of the standard sweep at all its lengths; half octaves too, unless the lengths were given. */
+static int standard_series(const bench_config *config, const char *pattern, attn_algorithm algorithm,
+                           bench_rows *rows) {
+    bench_config series = *config;
+    series.algorithms = (bench_numbers){{algorithm}, 1};
+    double border[BENCH_MAX_BORDERS];
+    const bench_row shape = first_row(config, 1);
+    const int borders = bench_borders(&shape.problem, algorithm, config->cache_bytes, border);
+    bench_numbers sizes = config->sizes;
+    if (!config->sizes_given)
+        bench_refine(&config->sizes, border, borders, &sizes);
+    for (int i = 0, next = 0; i < sizes.count; i++) {
+        bench_row row = first_row(config, sizes.item[i]);
+        row.between = next == config->sizes.count || row.n != config->sizes.item[next];
+        next += !row.between;
+        int status = set_pattern(rows, &row, pattern);
+        if (status != 0 || (status = bench_expand_row(&series, &row, rows)) != 0)
+            return status;
+    }
+    return 0;
+}
+
 static int standard_rows(const bench_config *config, bench_rows *rows) {
     bench_config levels = *config;
     if (config->isas.count == 0) {
@@ -272,13 +294,9 @@ static int standard_rows(const bench_config *config, bench_rows *rows) {
         }
     }
     for (size_t s = 0; s < sizeof standard / sizeof standard[0]; s++) {
-        levels.algorithms = (bench_numbers){{standard[s].algorithm}, 1};
-        for (int i = 0; i < config->sizes.count; i++) {
-            bench_row row = first_row(config, config->sizes.item[i]);
-            int status = set_pattern(rows, &row, standard[s].pattern);
-            if (status != 0 || (status = bench_expand_row(&levels, &row, rows)) != 0)
-                return status;
-        }
+        const int status = standard_series(&levels, standard[s].pattern, standard[s].algorithm, rows);
+        if (status != 0)
+            return status;
     }
     /* Stages at the best level, causal, so that each of the five has something to do. The shortest
      * would measure the clock. */

@@ -99,14 +99,6 @@ void bench_table(const bench_session *session) {
     fflush(stdout);
 }
 
-bool bench_drift(const bench_session *session, double *change) {
-    const bench_row *first = session->order_count > 1 ? session->order[0] : NULL;
-    if (!first || !first->result.measured || !session->again.result.measured)
-        return false;
-    *change = session->again.result.median_ns / first->result.median_ns - 1;
-    return true;
-}
-
 void bench_warnings(const bench_session *session) {
     const bench_rows *rows = session->rows;
     double drift;

@@ -5,20 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the text up to `end`, which may be NULL for all of it. */
+static bool parse_part(const char *text, const char *end, int64_t min, int64_t max, int64_t *value) {
+    char part[24];
+    const size_t length = end ? (size_t)(end - text) : strlen(text);
+    if (length >= sizeof part)
+        return false;
+    snprintf(part, sizeof part, "%.*s", (int)length, text);
+    return cli_parse_int(part, min, max, value);
+}
+
+/* "A:B" or "A:B/P". */
 static bool parse_range(const char *text, bench_numbers *sizes) {
-    char first[24];
-    const char *colon = strchr(text, ':');
-    if ((size_t)(colon - text) >= sizeof first)
-        return false;
-    snprintf(first, sizeof first, "%.*s", (int)(colon - text), text);
-    int64_t low, high;
-    if (!cli_parse_int(first, 1, BENCH_MAX_N, &low) || !cli_parse_int(colon + 1, low, BENCH_MAX_N, &high))
-        return false;
-    for (int64_t n = 1; n <= high; n *= 2) {
-        if (n >= low)
-            sizes->item[sizes->count++] = n;
-    }
-    return sizes->count > 0;
+    const char *colon = strchr(text, ':'), *slash = strchr(colon, '/');
+    int64_t low, high, parts = 1;
+    return parse_part(text, colon, 1, BENCH_MAX_N, &low) &&
+           parse_part(colon + 1, slash, low, BENCH_MAX_N, &high) &&
+           (!slash || parse_part(slash + 1, NULL, 1, BENCH_MAX_PARTS, &parts)) &&
+           bench_add_steps(low, high, (int)parts, sizes);
 }
 
 static bool parse_list(const char *text, bench_numbers *sizes) {
@@ -39,9 +43,10 @@ static bool parse_list(const char *text, bench_numbers *sizes) {
 bool bench_parse_sizes(const char *option, const char *text, bench_numbers *sizes) {
     bench_numbers parsed = {.count = 0};
     if (!(strchr(text, ':') ? parse_range(text, &parsed) : parse_list(text, &parsed))) {
-        cli_error("--%s '%s': expected a list A,B,C of lengths from 1 to %d, or A:B for the powers of two "
-                  "from A to B",
-                  option, text, BENCH_MAX_N);
+        cli_error(
+            "--%s '%s': expected a list A,B,C of lengths from 1 to %d, A:B for the powers of two from A to "
+            "B, or A:B/P for P steps an octave, up to %d",
+            option, text, BENCH_MAX_N, BENCH_MAX_PARTS);
         return false;
     }
     *sizes = parsed;

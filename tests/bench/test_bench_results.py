@@ -2,12 +2,15 @@
 
 import hashlib
 import itertools
+import json
 import math
 import os
 import re
 import statistics
+import subprocess
 
 import pytest
+from conftest import program
 
 ROW_FIELDS = {
     "name": str,
@@ -310,6 +313,31 @@ def test_budget_counts_what_goes_before_the_rows(bench):
     if len(os.sched_getaffinity(0)) > 1:
         one, both = predicted(), predicted("--threads=1", "--threads=2")
         assert both >= 2 * one - 1  # of rounding
+
+
+def test_half_octaves(bench, measured):
+    """Guards the form A:B/2, and that only the standard sweep without --n adds lengths by itself."""
+    rows = measured("--n", "128:512/2", "--pattern", "causal", "--isa", "scalar")["benchmarks"]
+    assert [row["keys"] for row in rows] == [128, 184, 256, 360, 512]
+    plain = bench("--n", "128:8192", "--dry-run", "--max-call", "0.0001").out
+    assert set(re.findall(r"/nq(\d+)/", plain)) == {str(2**k) for k in range(7, 14)}
+
+
+def test_standard_sweep_has_four_lengths_in_each_regime(bench):
+    """Guards that exponents can be fitted above and below each border of a cache, where K and V or the scores
+    outgrow it: four lengths of each regime are planned or named as left out, unless even half octaves are fewer."""
+    caches = json.loads(subprocess.run([program(), "info", "--json"], capture_output=True, check=True).stdout)
+    sizes = {cache["level"]: cache["bytes"] for cache in caches["topology"]["caches"]}
+    assert sizes
+    half = [int(8 * round(2 ** (k / 2) / 8)) for k in range(14, 27)]
+    out = bench("--dry-run").out
+    for algorithm, pattern in (("naive", "dense"), ("flash", "causal")):
+        lengths = sorted({int(n) for n in re.findall(rf"/{pattern}/{algorithm}/scalar/.*/nk(\d+)/", out)})
+        borders = [size / 512 for size in sizes.values()]
+        borders += [math.sqrt(size / 4) for size in sizes.values()] if algorithm == "naive" else []
+        for low, high in itertools.pairwise([0, *sorted(borders), math.inf]):
+            possible = [n for n in half if low < n <= high]
+            assert len([n for n in lengths if low < n <= high]) >= min(4, len(possible)), (low, high)
 
 
 def test_standard_sweep_fits_three_minutes(bench):

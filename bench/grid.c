@@ -1,0 +1,74 @@
+/* Which lengths a sweep visits: powers of two or finer steps, and finer ones where a regime would be too
+ * short to fit an exponent to. */
+#include "bench/bench.h"
+
+#include <math.h>
+
+/* Below, a multiple of 8 would be too far from the step. */
+enum { SMALLEST_ROUNDED = 32, REGIME_POINTS = 4 };
+
+bool bench_add_steps(int64_t low, int64_t high, int parts, bench_numbers *sizes) {
+    const int before = sizes->count;
+    for (int64_t k = 0;; k++) {
+        const double exact = exp2((double)k / parts);
+        if (exact > 2.0 * (double)high)
+            break;
+        const bool rounded = k % parts != 0 && exact >= SMALLEST_ROUNDED;
+        const int64_t n = (int64_t)(rounded ? 8 * llround(exact / 8) : llround(exact));
+        if (n < low || n > high || (sizes->count > before && n <= sizes->item[sizes->count - 1]))
+            continue;
+        if (sizes->count == BENCH_MAX_SIZES)
+            return false;
+        sizes->item[sizes->count++] = n;
+    }
+    return sizes->count > before;
+}
+
+int bench_borders(const attn_problem *p, attn_algorithm algorithm, const int64_t *cache_bytes,
+                  double border[BENCH_MAX_BORDERS]) {
+    const double row_bytes = (double)((p->head_dim + p->value_dim) * (int64_t)attn_dtype_bytes(p->dtype));
+    int count = 0;
+    for (int level = 0; level < MACHINE_CACHE_LEVELS; level++) {
+        if (cache_bytes[level] <= 0)
+            continue;
+        border[count++] = (double)cache_bytes[level] / row_bytes;
+        if (algorithm == ATTN_NAIVE)
+            border[count++] = sqrt((double)cache_bytes[level] / 4);
+    }
+    for (int i = 1; i < count; i++) {
+        for (int k = i; k > 0 && border[k] < border[k - 1]; k--) {
+            const double swapped = border[k];
+            border[k] = border[k - 1];
+            border[k - 1] = swapped;
+        }
+    }
+    return count;
+}
+
+/* Lengths of `sizes` above `low` up to `high`. */
+static int count_between(const bench_numbers *sizes, double low, double high) {
+    int count = 0;
+    for (int i = 0; i < sizes->count; i++)
+        count += (double)sizes->item[i] > low && (double)sizes->item[i] <= high;
+    return count;
+}
+
+void bench_refine(const bench_numbers *sizes, const double *border, int borders, bench_numbers *refined) {
+    *refined = (bench_numbers){.count = 0};
+    const int64_t first = sizes->item[0], last = sizes->item[sizes->count - 1];
+    bench_numbers half = {.count = 0};
+    if (!bench_add_steps(first, last, 2, &half) || half.count < sizes->count) {
+        *refined = *sizes;
+        return;
+    }
+    double low = 0;
+    for (int b = 0; b <= borders; b++) {
+        const double high = b < borders ? border[b] : INFINITY;
+        const bench_numbers *from = count_between(sizes, low, high) < REGIME_POINTS ? &half : sizes;
+        for (int i = 0; i < from->count; i++) {
+            if ((double)from->item[i] > low && (double)from->item[i] <= high)
+                refined->item[refined->count++] = from->item[i];
+        }
+        low = high;
+    }
+}

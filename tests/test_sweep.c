@@ -1,0 +1,206 @@
+/* What a sweep visits and for how long: lengths, borders of regimes, and a budget that is kept exactly. */
+#include "tests/support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/bench.h"
+
+static void assert_sizes(const bench_numbers *sizes, const int64_t *expected, int count) {
+    assert_int_equal(sizes->count, count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(sizes->item[i], expected[i]);
+}
+#define ASSERT_SIZES(sizes, ...)                                                                             \
+    do {                                                                                                     \
+        const int64_t expected_[] = {__VA_ARGS__};                                                           \
+        assert_sizes(sizes, expected_, COUNT_OF(expected_));                                                 \
+    } while (0)
+
+/* Guards: the steps that the help page promises, none twice and none outside the range. */
+static void steps_are_as_documented(void **state) {
+    (void)state;
+    bench_numbers sizes = {.count = 0};
+    assert_true(bench_parse_sizes("n", "128:512/2", &sizes));
+    ASSERT_SIZES(&sizes, 128, 184, 256, 360, 512);
+    assert_true(bench_parse_sizes("n", "100:600", &sizes));
+    ASSERT_SIZES(&sizes, 128, 256, 512);
+    assert_true(bench_parse_sizes("n", "1:64/2", &sizes));
+    ASSERT_SIZES(&sizes, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 48, 64);
+    assert_true(bench_parse_sizes("n", "180:190/2", &sizes)); /* the step is at 181.02 */
+    ASSERT_SIZES(&sizes, 184);
+    assert_true(bench_parse_sizes("n", "1:1/8", &sizes));
+    ASSERT_SIZES(&sizes, 1);
+    for (int parts = 1; parts <= BENCH_MAX_PARTS; parts++) {
+        bench_numbers all = {.count = 0};
+        assert_true(bench_add_steps(1, BENCH_MAX_N, parts, &all));
+        int powers = 0;
+        for (int i = 0; i < all.count; i++) {
+            const int64_t n = all.item[i];
+            assert_true(i == 0 || n > all.item[i - 1]);
+            powers += (n & (n - 1)) == 0;
+            const double k = log2((double)n) * parts;
+            /* Half a multiple of 8, or half an integer, away from a step. */
+            assert_true(fabs(exp2(round(k) / parts) - (double)n) <= (n >= 32 ? 4 : 0.5));
+        }
+        assert_int_equal(powers, 25);
+    }
+}
+
+/* Guards: borders are where the formulas say, of caches that are known only. */
+static void borders_follow_the_caches(void **state) {
+    (void)state;
+    attn_problem problem;
+    attn_problem_init(&problem, 1, 1, 1, 1, 1, 64, 32);
+    double border[BENCH_MAX_BORDERS];
+    const int64_t caches[MACHINE_CACHE_LEVELS] = {32 << 10, 1 << 20, 0};
+    assert_int_equal(bench_borders(&problem, ATTN_FLASH, caches, border), 2);
+    assert_true(border[0] == 32768.0 / (4 * 96) && border[1] == 1048576.0 / (4 * 96));
+    assert_int_equal(bench_borders(&problem, ATTN_NAIVE, caches, border), 4);
+    assert_true(border[0] == 32768.0 / (4 * 96) && border[1] == sqrt(8192) && border[2] == 512);
+    problem.dtype = ATTN_BF16;
+    assert_int_equal(bench_borders(&problem, ATTN_FLASH, caches, border), 2);
+    assert_true(border[0] == 32768.0 / (2 * 96));
+}
+
+/* Guards: regimes that have four lengths keep them, shorter ones get half octaves, and no length is lost. */
+static void short_regimes_are_refined(void **state) {
+    (void)state;
+    bench_numbers sizes = {.count = 0}, refined;
+    assert_true(bench_add_steps(128, 8192, 1, &sizes));
+    bench_refine(&sizes, (const double[]){96, 2048}, 2, &refined);
+    ASSERT_SIZES(&refined, 128, 256, 512, 1024, 2048, 2896, 4096, 5792, 8192);
+    bench_refine(&sizes, NULL, 0, &refined);
+    ASSERT_SIZES(&refined, 128, 256, 512, 1024, 2048, 4096, 8192);
+    bench_refine(&sizes, (const double[]){512, 2896.3}, 2, &refined);
+    ASSERT_SIZES(&refined, 128, 184, 256, 360, 512, 728, 1024, 1448, 2048, 2896, 4096, 5792, 8192);
+    bench_refine(&sizes, (const double[]){1 << 20}, 1, &refined);
+    ASSERT_SIZES(&refined, 128, 256, 512, 1024, 2048, 4096, 8192);
+    /* Every border at every place: what was asked for stays, in order. */
+    for (double border = 64; border < 20000; border *= 1.07) {
+        bench_refine(&sizes, &border, 1, &refined);
+        int found = 0;
+        for (int i = 0; i < refined.count; i++) {
+            assert_true(i == 0 || refined.item[i] > refined.item[i - 1]);
+            found += found < sizes.count && refined.item[i] == sizes.item[found];
+        }
+        assert_int_equal(found, sizes.count);
+    }
+}
+
+/* ---- The budget ---- */
+
+enum { ROWS = 12 };
+
+/* Rows whose calls take call_s seconds; every second one is a half octave. */
+static bench_rows make_rows(bench_row *row, const double *call_s) {
+    memset(row, 0, ROWS * sizeof *row);
+    for (int i = 0; i < ROWS; i++) {
+        attn_problem_init(&row[i].problem, 1, 1, 1, 0, 0, 64, 64); /* no data to make, so the sum is plain */
+        row[i].predicted_ns = call_s[i] * 1e9;
+        row[i].between = i % 2;
+    }
+    return (bench_rows){.row = row, .count = ROWS};
+}
+
+static double left_out_s(const bench_rows *rows, bool between) {
+    double longest = 0;
+    for (int i = 0; i < rows->count; i++) {
+        if (*rows->row[i].left_out && rows->row[i].between == between)
+            longest = fmax(longest, rows->row[i].predicted_ns / 1e9);
+    }
+    return longest;
+}
+
+static int count_left_out(const bench_rows *rows, bool between) {
+    int count = 0;
+    for (int i = 0; i < rows->count; i++)
+        count += *rows->row[i].left_out && rows->row[i].between == between;
+    return count;
+}
+
+/* What a row takes beside nothing: what surrounds it, the first call, the warm-up, the samples. */
+static double cost_s(const bench_config *config, double call_s) {
+    return 0.012 + call_s + fmax(config->warm_up_s, call_s) +
+           fmax(config->min_time_s, bench_min_samples(call_s * 1e9) * call_s);
+}
+
+/* Guards: what is planned is within the budget, to the nanosecond, whatever the budget; half octaves go
+ * before anything else is left out, longer rows before shorter ones, and no row is shorter than a third of
+ * what was asked for. What was left out would not have fitted. */
+static void a_budget_is_kept_exactly(void **state) {
+    (void)state;
+    bench_row row[ROWS];
+    double call_s[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        call_s[i] = 0.001 * pow(2, i / 2) * (i % 2 ? 1.4 : 1);
+    double last_time = 0;
+    int last_left_out = ROWS;
+    for (double budget = 0.5; budget < 12; budget *= 1.1) {
+        bench_config config = {
+            .min_time_s = 0.3, .repetitions = 1, .warm_up_s = 0.02, .budget_s = budget, .spent_s = 0.1};
+        bench_rows rows = make_rows(row, call_s);
+        bench_fit_budget(&config, &rows);
+        const double planned = bench_planned_s(&config, &rows);
+        double sum = config.spent_s;
+        for (int i = 0; i < ROWS; i++)
+            sum += *row[i].left_out ? 0 : cost_s(&config, call_s[i]);
+        assert_true(fabs(sum - planned) <= 1e-9 * ROWS);
+        assert_true(planned <= budget);
+        assert_true(config.min_time_s >= 0.3 / 3 - 1e-12 && config.min_time_s <= 0.3);
+        const int between = count_left_out(&rows, true), others = count_left_out(&rows, false);
+        if (others > 0) {
+            assert_int_equal(between, ROWS / 2);
+            assert_true(fabs(config.min_time_s - 0.1) < 1e-12);
+        }
+        if (between == 0)
+            assert_true(config.min_time_s >= 0.15 - 1e-12);
+        for (int i = 0; i < ROWS; i++) {
+            if (!*row[i].left_out)
+                assert_true(left_out_s(&rows, row[i].between) == 0 ||
+                            row[i].predicted_ns / 1e9 < left_out_s(&rows, row[i].between) + 1e-12);
+        }
+        /* The last that was left out would have been too much. */
+        if (between + others > 0 && between + others < ROWS) {
+            double shortest = INFINITY;
+            for (int i = 0; i < ROWS; i++) {
+                if (*row[i].left_out && row[i].between == (others == 0))
+                    shortest = fmin(shortest, cost_s(&config, call_s[i]));
+            }
+            assert_true(planned + shortest > budget);
+        }
+        assert_true(between + others <= last_left_out); /* more time, no fewer rows */
+        last_left_out = between + others;
+        last_time = config.min_time_s;
+    }
+    assert_int_equal(last_left_out, 0);
+    assert_true(last_time == 0.3);
+}
+
+/* Guards: rows that are in the file already, or refused, cost nothing and are not left out. */
+static void what_is_there_costs_no_budget(void **state) {
+    (void)state;
+    bench_row row[ROWS];
+    double call_s[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        call_s[i] = i < ROWS - 1 ? 100 : 0.001;
+    bench_rows rows = make_rows(row, call_s);
+    for (int i = 0; i < ROWS - 1; i++) {
+        row[i].there = i % 2;
+        strcpy(row[i].error, i % 2 ? "" : "refused");
+    }
+    bench_config config = {.min_time_s = 0.25, .repetitions = 2, .warm_up_s = 0.02, .budget_s = 1};
+    bench_fit_budget(&config, &rows);
+    assert_int_equal(count_left_out(&rows, true) + count_left_out(&rows, false), 0);
+    assert_true(config.min_time_s == 0.25);
+    assert_true(fabs(bench_planned_s(&config, &rows) - 2 * row[ROWS - 1].planned_ns / 1e9) < 1e-12);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_are_as_documented),       cmocka_unit_test(borders_follow_the_caches),
+        cmocka_unit_test(short_regimes_are_refined),     cmocka_unit_test(a_budget_is_kept_exactly),
+        cmocka_unit_test(what_is_there_costs_no_budget),
+    };
+    return test_run("sweep", tests, COUNT_OF(tests));
+}
