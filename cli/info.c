@@ -7,25 +7,29 @@
 #include <unistd.h>
 
 static void help(void) {
-    puts("Usage: attnscope info [--roofline] [--json]\n"
+    puts("Usage: attnscope info [--roofline] [--measure] [--json]\n"
          "\n"
          "Shows the processor, the ISA levels of this build (available, or why not), caches, cores, and how\n"
          "many threads this process may use: its CPU affinity and its cgroup's quota.\n"
          "\n"
-         "  --roofline   also measure this machine's limits (about two seconds): FMA peak and exponentials\n"
-         "               per ISA level, read and copy bandwidth of each cache and of memory, for one\n"
-         "               thread and for one thread per core\n"
+         "  --roofline   also this machine's limits: FMA peak and exponentials per ISA level, read and copy\n"
+         "               bandwidth of each cache and of memory, for one thread and for one thread per core.\n"
+         "               Measured the first time (about two seconds), then kept by fingerprint and shown\n"
+         "               with the date; 'bench' never uses what is kept\n"
+         "  --measure    measure them again\n"
          "  --json       strict JSON on standard output\n"
          "  --help       this page\n"
          "\n"
          "Environment:\n"
          "  ATTNSCOPE_ISA      the ISA level that 'auto' means\n"
+         "  XDG_CACHE_HOME     where limits are kept, in attnscope/ (HOME/.cache)\n"
          "  ATTNSCOPE_FSROOT   a directory that stands before /proc and /sys, for tests: cgroup limits,\n"
          "                     governor, microcode (and, without hwloc, the topology) are read below it\n"
          "\n"
          "Examples:\n"
          "  attnscope info\n"
          "  attnscope info --roofline\n"
+         "  attnscope info --roofline --measure      on a quieter machine than last time\n"
          "  attnscope info --json > machine.json\n"
          "  ATTNSCOPE_ISA=avx2 attnscope info        is avx2 available, and the default then");
 }
@@ -60,21 +64,28 @@ static bool measure(info_report *report) {
     }
     if (p.shown)
         fputs("\r\033[K", stderr);
-    if (status != ATTN_OK)
+    if (status != ATTN_OK) {
         cli_error("cannot measure: %s", error.text);
-    return status == ATTN_OK;
+        return false;
+    }
+    info_cache_store(report);
+    return true;
 }
 
 int cmd_info(int argc, char **argv) {
     static const struct option options[] = {{"roofline", no_argument, NULL, 'r'},
+                                            {"measure", no_argument, NULL, 'm'},
                                             {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
-    bool roofline_wanted = false, json = false;
+    bool roofline_wanted = false, measure_again = false, json = false;
     for (int option; (option = cli_getopt(argc, argv, options)) != -1;) {
         switch (option) {
         case 'r':
             roofline_wanted = true;
+            break;
+        case 'm':
+            roofline_wanted = measure_again = true;
             break;
         case 'j':
             json = true;
@@ -100,7 +111,7 @@ int cmd_info(int argc, char **argv) {
     /* The machine is described all the same: this is where one looks for what can run. */
     if (!report.default_isa)
         code = cli_error("%s", report.no_default);
-    if (roofline_wanted && !measure(&report))
+    if (roofline_wanted && (measure_again || !info_cache_load(&report)) && !measure(&report))
         code = CLI_UNMEASURED;
     else if (!json)
         info_print_text(&report);

@@ -5,14 +5,32 @@
 #include "bench/machine.h"
 #include "bench/roofline.h"
 
+#include <jansson.h>
+#include <limits.h>
+
 typedef struct info_report {
     const machine *machine;
     double ghz;              /* effective clock, now */
     const char *default_isa; /* what "auto" means; NULL where it means nothing that can run, see the reason */
     const char *no_default;
-    int roofline_count;    /* 0 unless measured */
-    roofline rooflines[2]; /* one thread; all threads */
+    int roofline_count;        /* 0 unless asked for */
+    roofline rooflines[2];     /* one thread; one a core */
+    char measured_at[32];      /* local time with its offset, ISO 8601 */
+    bool cached;               /* by an earlier run */
+    bool kept;                 /* now, for later runs */
+    char cache_file[PATH_MAX]; /* "" when there is no place for one */
 } info_report;
+
+/* What is kept of this machine (by fingerprint); false when there is nothing that can be used. */
+bool info_cache_load(info_report *report);
+/* Dates the figures just measured and keeps them for later runs. */
+void info_cache_store(info_report *report);
+
+/* Tables, then a drawing of the ceilings. */
+void info_print_rooflines(const info_report *report);
+/* As in `info --json`, and back; NULL and false for what is not one. */
+json_t *info_roofline_json(const roofline *r);
+bool info_roofline_read(const json_t *object, roofline *r);
 
 /* "48 KiB", "1 MiB", "12.5 MiB". */
 void info_format_bytes(int64_t bytes, char *text, size_t size);

@@ -174,6 +174,59 @@ static json_t *measured(builder *b, const roofline *r) {
     return object;
 }
 
+json_t *info_roofline_json(const roofline *r) {
+    builder b = {false};
+    json_t *object = measured(&b, r);
+    if (!b.broken)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+/* A number above 0, or 0 for null and for nothing: as written above. False for anything else. */
+static bool read_number(const json_t *object, const char *key, double *value) {
+    const json_t *number = json_object_get(object, key);
+    *value = json_number_value(number);
+    return !number || json_is_null(number) || (json_is_number(number) && *value > 0);
+}
+
+static int find_name(const char *name, const char *(*nth)(int), int count) {
+    for (int i = 0; name && i < count; ++i) {
+        if (strcmp(name, nth(i)) == 0)
+            return i;
+    }
+    return -1;
+}
+
+bool info_roofline_read(const json_t *object, roofline *r) {
+    memset(r, 0, sizeof *r);
+    const json_t *peaks = json_object_get(object, "peaks"), *bandwidth = json_object_get(object, "bandwidth"),
+                 *entry;
+    size_t index;
+    bool sound = json_is_array(peaks) && json_is_array(bandwidth);
+    r->threads = (int)json_integer_value(json_object_get(object, "threads"));
+    r->bound = (int)json_integer_value(json_object_get(object, "bound"));
+    json_array_foreach(peaks, index, entry) {
+        const int isa =
+            find_name(json_string_value(json_object_get(entry, "isa")), attn_isa_name, attn_isa_count());
+        sound = sound && isa >= 0 && isa < ROOFLINE_MAX_ISA &&
+                read_number(entry, "fma_gflops", &r->peak[isa].gflops) &&
+                read_number(entry, "effective_ghz", &r->peak[isa].ghz) &&
+                read_number(entry, "gexp_per_second", &r->exp_g[isa]);
+    }
+    json_array_foreach(bandwidth, index, entry) {
+        const int level = find_name(json_string_value(json_object_get(entry, "level")), machine_level_name,
+                                    ROOFLINE_LEVELS);
+        double bytes;
+        sound = sound && level >= 0 && read_number(entry, "bytes_per_thread", &bytes) && bytes < 0x1p62 &&
+                read_number(entry, "read_gbs", &r->level[level].read_gbs) &&
+                read_number(entry, "copy_gbs", &r->level[level].copy_gbs);
+        if (sound)
+            r->level[level].bytes = (int64_t)bytes;
+    }
+    return sound && r->threads > 0;
+}
+
 typedef struct fields {
     builder *builder;
     json_t *object;
@@ -204,6 +257,8 @@ bool info_print_json(const info_report *report) {
         for (int i = 0; i < report->roofline_count; ++i)
             append(&b, array, measured(&b, &report->rooflines[i]));
         put(&b, root, "roofline", array);
+        put(&b, root, "roofline_measured_at", text(report->measured_at));
+        put(&b, root, "roofline_cached", json_boolean(report->cached));
     }
     char *printed = b.broken ? NULL : json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     json_decref(root);

@@ -99,31 +99,6 @@ static void print_allowed(const machine *m) {
     printf(LABEL "%s\n", "memory", memory);
 }
 
-static void print_roofline(const roofline *r) {
-    printf("\nroofline, %d thread%s (%d bound)\n", r->threads, r->threads == 1 ? "" : "s", r->bound);
-    printf("  %-8s %12s %8s %14s %10s\n", "level", "FMA GFLOP/s", "GHz", "FLOP/cycle", "Gexp/s");
-    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i) {
-        const roofline_peak *peak = &r->peak[i];
-        if (peak->gflops <= 0)
-            continue;
-        printf("  %-8s %12.1f %8.2f %14.1f %10.3f\n", attn_isa_name(i), peak->gflops, peak->ghz,
-               peak->ghz > 0 ? peak->gflops / peak->ghz / r->threads : 0, r->exp_g[i]);
-    }
-    printf("  %-8s %12s %8s %14s\n", "cache", "read GB/s", "", "copy GB/s");
-    for (int i = 0; i < ROOFLINE_LEVELS; ++i) {
-        const roofline_bandwidth *level = &r->level[i];
-        char size[32];
-        info_format_bytes(level->bytes, size, sizeof size);
-        if (level->bytes)
-            printf("  %-8s %12.1f %8s %14.1f   (%s a thread)\n", machine_level_name(i), level->read_gbs, "",
-                   level->copy_gbs, size);
-        else
-            printf("  %-8s not measured: %s\n", machine_level_name(i),
-                   i == ROOFLINE_MEMORY ? "too little memory beside the caches"
-                                        : "none, or its size is not known");
-    }
-}
-
 void info_print_text(const info_report *report) {
     const machine *m = report->machine;
     print_processor(m, report->ghz);
@@ -134,9 +109,5 @@ void info_print_text(const info_report *report) {
     printf(LABEL "attnscope %s, %s, %s\n", "build", attn_version(), machine_compiler(), machine_build_type());
     printf(LABEL "%s\n", "flags", machine_flags());
     printf(LABEL "%s\n", "fingerprint", m->fingerprint);
-    for (int i = 0; i < report->roofline_count; ++i)
-        print_roofline(&report->rooflines[i]);
-    if (report->roofline_count)
-        puts("\nFLOP/cycle is per thread; a multiply-add is 2 FLOP. A copy's bytes are those read and those\n"
-             "written. Every figure is the best of several short trials.");
+    info_print_rooflines(report);
 }

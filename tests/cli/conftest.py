@@ -39,6 +39,12 @@ def execute(*arguments, **how) -> Outcome:
     return Outcome(done.returncode, done.stdout or "", done.stderr or "")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """What `info --roofline` keeps goes to a directory of the tests, never into the user's."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def attnscope():
     """Runs attnscope with the arguments given and returns an Outcome."""
