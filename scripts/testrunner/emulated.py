@@ -32,8 +32,9 @@ SECONDS = {
     "options_random": 95,
 }
 OTHER_SECONDS = 5
-# Programs of every level that the guest leaves out: all of them would take half an hour. What they add to the
-# others is of attention and its plans, which is the same code at every level; --full runs them too.
+# Programs of every level that the guest and the processor without AVX leave out: all of them would take half
+# an hour. What they add to the others is of attention and its plans, which is the same code at every level;
+# --full runs them in the guest.
 _RANDOM = "options_random covers its options in the guest; scripts/test.sh --full runs it there"
 _PLANS = "is about plans and long sequences more than kernels; scripts/test.sh --full runs it there"
 LEFT_OUT = {
@@ -48,6 +49,7 @@ LEFT_OUT = {
     "plan": _PLANS,
     "reuse": _PLANS,
 }
+NATIVE_ONLY = "would take too long under the emulator; the other suites run its level scalar natively"
 
 # qemu's x86 processors, and the level that dispatch has to choose on each.
 OLD_CPUS = {"Nehalem": "scalar", "SandyBridge": "scalar", "Haswell": "avx2"}
@@ -154,6 +156,7 @@ def run_oldcpu(commands: Commands) -> list[Case]:
         names = {"cpu", "dispatch", "kernels_exp"}
         if core == "Nehalem":
             names |= set(level_programs()) - set(LEFT_OUT)
+            cases += [Case(f"{core}: {name}", SKIPPED, NATIVE_ONLY) for name in LEFT_OUT]
         cases += GCC.test(
             commands, label=core, env=env, slower=10, names=sorted(names), wrapper=["qemu-x86_64"]
         )

@@ -1,10 +1,14 @@
 """The suite `coverage`: what counts as executed, and which lines need a reason. Reports are gcov's, cut down."""
 
+import json
+import os
 from collections import defaultdict
 
 import pytest
 from testrunner import coverage
-from testrunner.results import FAILED, PASSED, SKIPPED
+from testrunner.builds import Build
+from testrunner.commands import Commands
+from testrunner.results import FAILED, PASSED, SKIPPED, Case
 
 SCALAR = "build/kernels/libkernels_scalar.a.p/scalar.c.gcda"
 AVX2 = "build/kernels/libkernels_avx2.a.p/avx2.c.gcda"
@@ -114,3 +118,35 @@ def test_other_levels_and_directories(judged):
     place = AVX2.replace("avx2", "avx512")
     cases, _ = judged(sources, [(place, {"kernels/x_tmpl.h": {1: 0}}), ("t.gcda", {"tests/t.c": {1: 0}})])
     assert [(case.status, case.reason) for case in cases.values()] == [(SKIPPED, "the CPU lacks it")]
+
+
+# Guards against tests that the suite skips without a word: what the C tests skip here is among its cases.
+def test_skipped_tests_are_named(monkeypatch, tmp_path):
+    object_file = tmp_path / "attention" / "x.gcda"
+    object_file.parent.mkdir()
+    object_file.write_text("")
+    (tmp_path / "attention" / "x.c").write_text("a();\n")
+    line = {"line_number": 1, "count": 1}
+    report = {
+        "current_working_directory": str(tmp_path),
+        "files": [{"file": "attention/x.c", "lines": [line]}],
+    }
+    (tmp_path / "gcov").write_text(f"#!/bin/sh\necho '{json.dumps(report)}'\n")
+    (tmp_path / "gcov").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    tests = [Case("a [avx512]", SKIPPED, "the CPU lacks it"), Case("a [scalar]", PASSED)]
+
+    def made(self, commands):
+        object_file.write_text("")
+
+    def ran(self, commands, **more):
+        object_file.write_text("")  # removed before the run, written by it
+        return list(tests)
+
+    monkeypatch.setattr(Build, "make", made)
+    monkeypatch.setattr(Build, "test", ran)
+    monkeypatch.setattr(coverage, "COVERAGE", Build(tmp_path, ("gcc", "g++"), ()))
+    monkeypatch.setattr(coverage, "ROOT", tmp_path)
+    monkeypatch.setattr(coverage, "levels_here", lambda commands: HERE)
+    cases = coverage.run_coverage(Commands(tmp_path, tmp_path / "log", 60))
+    assert cases == [*tests, Case("coverage of attention/x.c", PASSED)]

@@ -5,12 +5,15 @@ shell scripts in the place of the emulator.
 """
 
 import os
+import re
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from testrunner import emulated, guest
-from testrunner.commands import CommandError
+from testrunner.builds import ROOT, Build
+from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED, SKIPPED, Case
 
 GOOD = "1..2\nok 1 - a [avx512]\nok 2 - b [avx512] # SKIP why\n"
@@ -169,6 +172,35 @@ def test_every_level_program_is_shared_out():
     assert set(emulated.SECONDS) <= set(names)
 
 
+# Guards against tests that a suite leaves out without a word: each program of every level runs on the oldest
+# processor and in the guest, or is a skipped case there with its reason.
+@pytest.mark.parametrize("full", [False, True])
+def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full):
+    ran = []
+
+    def test(self, commands, label="", env=None, slower=1, names=(), wrapper=()):
+        ran.extend(f"{label}: {name}" for name in names)
+        return []
+
+    def boot(sample, log, stop):
+        ran.extend(program.stem.removeprefix("test_") for program in sample.programs)
+        log.write_text("")
+        return [Case("x [avx512]", PASSED)]
+
+    monkeypatch.setattr(Build, "make", lambda self, commands: None)
+    monkeypatch.setattr(Build, "test", test)
+    monkeypatch.setattr(guest, "run", boot)
+    monkeypatch.setattr(emulated, "FULL", full)
+    monkeypatch.setattr(emulated, "_expect", lambda commands, name, *rest: Case(name, PASSED))
+    commands = Commands(ROOT, tmp_path / "log", 60)
+    for run, label in (emulated.run_oldcpu, "Nehalem: "), (emulated.run_avx512, ""):
+        ran.clear()
+        skipped = {case.name: case.reason for case in run(commands) if case.status == SKIPPED}
+        wanted = {label + name for name in ["cpu", "dispatch", *emulated.level_programs()]}
+        assert wanted <= set(ran) | set(skipped)
+        assert all(skipped.values()) and not set(ran) & set(skipped)
+
+
 # Guards which processors count as having AVX-512: all four of its parts are needed.
 def test_native_avx512():
     flags = "flags\t\t: fpu avx2 avx512f avx512dq avx512bw avx512vl\n"
@@ -176,3 +208,29 @@ def test_native_avx512():
     assert not emulated.has_avx512(flags.replace(" avx512vl", ""))
     assert not emulated.has_avx512(flags.replace("avx512f ", "avx512fp16 "))
     assert not emulated.has_avx512("")
+
+
+# Guards that an emulated level repeats what it computes natively: of two runs from one seed, one for a level
+# alone as in a guest, the shorter one's combinations are the first of the longer one's.
+def test_random_cases_of_a_level_are_its_own():
+    build = os.environ.get("ATTNSCOPE_BUILD")
+    if not build:
+        pytest.skip("ATTNSCOPE_BUILD is not set: no build to compare with")
+
+    def numbered(**env):
+        program = Path(build, "tests", "test_options_random")
+        env = {**os.environ, "ATTNSCOPE_TEST_SEED": "5", **env}
+        text = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
+        found = {}
+        for level, case in re.findall(r"^# (\w+): (number \d+ is .*)$", text, re.MULTILINE):
+            found.setdefault(level, []).append(case)
+        return found
+
+    native = numbered(ATTNSCOPE_TEST_COMBINATIONS="12")
+    assert native
+    for level, cases in native.items():
+        alone = numbered(
+            ATTNSCOPE_TEST_LEVELS=level, ATTNSCOPE_TEST_COMBINATIONS="3", ATTNSCOPE_TEST_QUICK="1"
+        )
+        assert list(alone) == [level]
+        assert len(cases) >= 3 and alone[level] == cases[:3]

@@ -1,4 +1,5 @@
-/* What texts on attention state about it, shown on this machine; and the stages they describe it by. */
+/* Properties that textbooks state of attention: weights that sum to 1, variances, permutations, rotations;
+ * and its five stages. */
 #include "tests/support.h"
 
 #include <math.h>
@@ -245,5 +246,5 @@ int main(void) {
     test_add_levels(&list, "order does not matter", order_does_not_matter);
     test_add_levels(&list, "rotated scores depend on distance", rotated_scores_depend_on_distance);
     test_add_levels(&list, "stages are the algorithm", stages_are_the_algorithm);
-    return test_run_list("statements", &list);
+    return test_run_list("attention_properties", &list);
 }
