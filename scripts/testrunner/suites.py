@@ -73,7 +73,7 @@ def run_arm(commands: Commands) -> list[Case]:
     for core in ARM_CORES:
         ran = ARM.test(commands, label=core, env={"QEMU_CPU": core}, slower=10)
         cases += [*ran, missing_programs(ran, core)]
-    return cases
+    return cases + run_pytest(commands, "arm-objects", ["tests/dispatch/test_objects_arm.py"], {})
 
 
 def arm_impossible() -> str:

@@ -42,10 +42,10 @@ def is_x86():
 pytestmark = pytest.mark.skipif(not is_x86(), reason="reads x86 machine code")
 
 
-def instructions(path):
+def instructions(path, objdump="objdump"):
     """(mnemonic, operands) of everything in the object's text sections."""
     done = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
+        [objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
     )
     for line in done.stdout.splitlines():
         found = re.match(
@@ -89,12 +89,12 @@ def allowed(kinds, level):
     return ""
 
 
-def tree(compiler):
+def tree(compiler, level="avx2"):
     """The suites' release tree of this compiler; the gcc one may be named by ATTNSCOPE_BUILD."""
     place = ROOT / f"build-test-{compiler}"
     if compiler == "gcc" and "ATTNSCOPE_BUILD" in os.environ:
         place = Path(os.environ["ATTNSCOPE_BUILD"])
-    if not (place / "kernels" / "libkernels_avx2.a.p").exists():
+    if not (place / "kernels" / f"libkernels_{level}.a.p").exists():
         pytest.skip(f"suite {compiler} has not built its tree")
     return place
 
