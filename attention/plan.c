@@ -132,10 +132,16 @@ static attn_status check_supported(const attn_plan *plan, attn_error *error) {
     return ATTN_OK;
 }
 
-static attn_algorithm choose_algorithm(const attn_problem *problem, attn_algorithm asked) {
-    if (asked != ATTN_AUTO)
-        return asked;
-    return problem->pattern.terms & ATTN_TOPK ? ATTN_NAIVE : ATTN_FLASH;
+static attn_algorithm choose_algorithm(const attn_plan *plan, const attn_options *options) {
+    const attn_problem *problem = &plan->problem;
+    if (options && options->algorithm != ATTN_AUTO)
+        return options->algorithm;
+    if (problem->pattern.terms & ATTN_TOPK)
+        return ATTN_NAIVE;
+    const attn_algorithm measured = options && options->tuning
+                                        ? attn_tuning_choose(options->tuning, problem, plan->kernels->name)
+                                        : ATTN_AUTO;
+    return measured != ATTN_AUTO ? measured : ATTN_FLASH;
 }
 
 static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_error *error) {
@@ -146,7 +152,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
     const attn_algorithm asked = options ? options->algorithm : ATTN_AUTO;
     if (!attn_algorithm_name(asked))
         return attn_fail(error, ATTN_INVALID, "algorithm is %d, must be auto, naive or flash", (int)asked);
-    plan->algorithm = choose_algorithm(problem, asked);
+    plan->algorithm = choose_algorithm(plan, options);
     if ((status = check_supported(plan, error)) != ATTN_OK)
         return status;
     plan->scale = attn_problem_scale(problem);

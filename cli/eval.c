@@ -50,6 +50,11 @@ static void help(void) {
         "  --dtype TYPE         f32 (default), f16 or bf16: Q, K and V are rounded to it, from float32 to\n"
         "                       nearest even, and stored so\n"
         "  --algorithm NAME     auto (default), naive or flash\n"
+        "  --tuning FILE        results that 'attnscope analyze' has been over: 'auto' takes the algorithm "
+        "that\n"
+        "                       was faster there at this level, type, length and kind of pattern, where it "
+        "was\n"
+        "                       measured, and flash elsewhere\n"
         "  --isa LEVEL          auto (default), or one that 'attnscope info' lists\n"
         "  --threads N          1 (default) to 1024; the result does not depend on it\n"
         "  --help               this page\n"
@@ -78,6 +83,7 @@ enum {
     OPT_LAYOUT,
     OPT_DTYPE,
     OPT_ALGORITHM,
+    OPT_TUNING,
     OPT_ISA,
     OPT_THREADS,
     OPT_INPUT, /* + INPUT_BIAS ... */
@@ -105,6 +111,7 @@ static const struct option long_options[] = {
     {"layout", required_argument, NULL, OPT_LAYOUT},
     {"dtype", required_argument, NULL, OPT_DTYPE},
     {"algorithm", required_argument, NULL, OPT_ALGORITHM},
+    {"tuning", required_argument, NULL, OPT_TUNING},
     {"isa", required_argument, NULL, OPT_ISA},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"help", no_argument, NULL, 'h'},
@@ -164,6 +171,9 @@ static bool take_option(int option, eval_options *o) {
         return cli_dtype_option(optarg, &o->dtype);
     case OPT_ALGORITHM:
         return cli_algorithm_option(optarg, &o->algorithm);
+    case OPT_TUNING:
+        o->tuning = optarg;
+        return true;
     case OPT_ISA:
         o->isa = optarg;
         return cli_isa_option(optarg);
@@ -187,9 +197,19 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
     attn_plan *plan;
     attn_error error;
     attn_options how = {.isa = options->isa, .algorithm = options->algorithm};
-    if (attn_plan_create(&data->problem, &how, &plan, &error) != ATTN_OK)
+    attn_tuning *tuning = NULL;
+    if (options->tuning && !eval_load_tuning(options->tuning, &tuning))
+        return CLI_USAGE;
+    how.tuning = tuning;
+    const attn_status planned = attn_plan_create(&data->problem, &how, &plan, &error);
+    if (planned != ATTN_OK) {
+        attn_tuning_free(tuning);
         return cli_error("%s", error.text);
+    }
     attn_info info = attn_plan_info(plan);
+    data->tuned = options->algorithm == ATTN_AUTO &&
+                  attn_tuning_choose(tuning, &data->problem, info.isa) == info.algorithm;
+    attn_tuning_free(tuning);
     attn_status status =
         attn_execute_used(plan, &data->tensors, NULL, options->threads, &data->threads_used, &error);
     attn_plan_destroy(plan);

@@ -11,7 +11,7 @@ typedef struct eval_options {
     const char *q, *k, *v; /* paths */
     const char *inputs[INPUT_COUNT];
     const char *out, *lse, *mask_out, *weights;
-    const char *pattern, *isa;
+    const char *pattern, *isa, *tuning;
     attn_algorithm algorithm;
     attn_dtype dtype;
     float scale;   /* NaN: the default */
@@ -28,6 +28,7 @@ typedef struct eval_data {
     attn_tensors tensors; /* out and lse included */
     attn_counts counts;   /* what the execution visits */
     int threads_used;     /* those of options.threads that had work */
+    bool tuned;           /* the algorithm is what the tuning table says */
     cli_pattern pattern;
     /* Owned memory behind the tensors. */
     void *q, *k, *v;
@@ -40,6 +41,9 @@ typedef struct eval_data {
  * eval_free in any case. */
 bool eval_load(const eval_options *options, eval_data *data);
 void eval_free(eval_data *data);
+
+/* Prints an error and returns false; warns where another machine was measured. */
+bool eval_load_tuning(const char *path, attn_tuning **tuning);
 
 /* Slopes of ALiBi for any number of heads, into slopes[heads]. */
 void eval_alibi_slopes(int64_t heads, float *slopes);

@@ -122,8 +122,11 @@ static bool explain(const eval_options *options, const eval_data *data, const at
         cli_error("not enough memory");
         return false;
     }
-    printf("isa: %s\nalgorithm: %s\nthreads: %d\n", info->isa, attn_algorithm_name(info->algorithm),
-           data->threads_used);
+    const char *chosen_by = options->algorithm != ATTN_AUTO ? "--algorithm"
+                            : data->tuned                   ? "--tuning"
+                                                            : "default";
+    printf("isa: %s\nalgorithm: %s\nalgorithm_by: %s\nthreads: %d\n", info->isa,
+           attn_algorithm_name(info->algorithm), chosen_by, data->threads_used);
     printf("batch: %lld\nheads: %lld\nkv_heads: %lld\nqueries: %lld\nkeys: %lld\nhead_dim: %lld\nvalue_dim: "
            "%lld\n",
            (long long)p->batch, (long long)p->heads, (long long)p->kv_heads, (long long)p->queries,

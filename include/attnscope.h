@@ -215,9 +215,31 @@ ATTN_API void attn_problem_init(attn_problem *problem, int64_t batch, int64_t he
 
 typedef struct attn_plan attn_plan;
 
+/* Which algorithm ATTN_AUTO takes, by measurement: the tuning table that `attnscope analyze` makes of the
+ * results of `attnscope bench`. It speaks of what was measured: as many queries as keys, no softcap, none of
+ * the optional tensors, a head dimension within a factor of 2. About everything else it says nothing, and
+ * ATTN_AUTO takes what it takes without a table. Constant once loaded: any thread may use it. */
+typedef struct attn_tuning attn_tuning;
+
+/* Reads the object "tuning" of a JSON file, or of the object "analysis" in it (docs/analysis.md).
+ * ATTN_INVALID with the file and what is wrong with it. Release with attn_tuning_free, after the last plan is
+ * made with it. */
+ATTN_API attn_status attn_tuning_load(const char *path, attn_tuning **tuning, attn_error *error);
+ATTN_API void attn_tuning_free(attn_tuning *tuning);
+
+/* The fingerprint of the machine that was measured, as `attnscope info` shows it; "" where the file has none.
+ */
+ATTN_API const char *attn_tuning_machine(const attn_tuning *tuning);
+
+/* What the table says of a problem at level `isa` (a name, not "auto"): ATTN_NAIVE or ATTN_FLASH, or
+ * ATTN_AUTO where it says nothing. */
+ATTN_API attn_algorithm attn_tuning_choose(const attn_tuning *tuning, const attn_problem *problem,
+                                           const char *isa);
+
 typedef struct attn_options {
     const char *isa; /* a level's name; NULL or "auto" for attn_isa_auto */
     attn_algorithm algorithm;
+    const attn_tuning *tuning; /* asked when algorithm is ATTN_AUTO; NULL: flash wherever it can */
 } attn_options;
 
 /* What a plan will do. Counts are over all batches and heads. With lengths, q_offsets,

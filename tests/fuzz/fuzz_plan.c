@@ -234,7 +234,8 @@ static bool small(const attn_problem *p) {
 static void plan_and_execute(const fuzz_case *c) {
     const attn_problem *p = &c->problem;
     const char *isa = c->isa == -1 ? NULL : attn_isa_name(c->isa < 0 || c->isa > 99 ? 99 : (int)c->isa);
-    const attn_options options = {c->isa != -1 && !isa ? "no-such-level" : isa, (attn_algorithm)c->algorithm};
+    const attn_options options = {.isa = c->isa != -1 && !isa ? "no-such-level" : isa,
+                                  .algorithm = (attn_algorithm)c->algorithm};
     const bool possible = options.isa == NULL || attn_isa_check(options.isa, NULL) == ATTN_OK;
     const bool algorithm = options.algorithm == ATTN_AUTO || options.algorithm == ATTN_NAIVE ||
                            (options.algorithm == ATTN_FLASH && !(p->pattern.terms & ATTN_TOPK));

@@ -1,0 +1,217 @@
+/* Tuning tables: what they make of ATTN_AUTO, and which files are refused. */
+#include "tests/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attnscope.h"
+
+#if defined(__has_feature)
+#    if __has_feature(memory_sanitizer)
+#        define UNINSTRUMENTED 1
+#    endif
+#endif
+
+static char path[64];
+
+static int make_file(void **state) {
+    strcpy(path, "/tmp/attnscope-tuning-XXXXXX");
+    const int file = mkstemp(path);
+    return file < 0 || close(file) != 0;
+}
+
+static int remove_file(void **state) {
+    return unlink(path);
+}
+
+static attn_status load(const char *text, attn_tuning **tuning, attn_error *error) {
+#ifdef UNINSTRUMENTED
+    test_skip("MemorySanitizer does not see what jansson writes");
+#endif
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    return attn_tuning_load(path, tuning, error);
+}
+
+/* An entry of a table in JSON. */
+#define ENTRY(isa, dtype, d, pattern, threads, from, algorithm)                                              \
+    "{\"isa\":\"" isa "\",\"dtype\":\"" dtype "\",\"head_dim\":" d ",\"value_dim\":" d                       \
+    ",\"pattern\":\"" pattern "\",\"threads\":" threads ",\"from_n\":" from ",\"algorithm\":\"" algorithm    \
+    "\"}"
+
+static const char table[] =
+    "{\"context\":{\"fingerprint\":\"0011223344556677\"},\"analysis\":{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0", "naive") "," ENTRY(
+        "scalar", "f32", "64",
+        "dense", "1", "300",
+        "flash") "," ENTRY("scalar", "f32", "128", "dense", "1", "0",
+                           "flash") "," ENTRY("scalar", "f32", "64", "causal", "1", "0",
+                                              "flash") "," ENTRY("scalar", "f32", "64", "window", "1", "1000",
+                                                                 "naive") "," ENTRY("scalar", "f32", "64",
+                                                                                    "sparse", "1", "0",
+                                                                                    "naive") "," ENTRY("scala"
+                                                                                                       "r",
+                                                                                                       "bf16",
+                                                                                                       "64",
+                                                                                                       "dens"
+                                                                                                       "e",
+                                                                                                       "1",
+                                                                                                       "0",
+                                                                                                       "naiv"
+                                                                                                       "e") "," ENTRY("other",
+                                                                                                                      "f32",
+                                                                                                                      "64",
+                                                                                                                      "dense",
+                                                                                                                      "1",
+                                                                                                                      "0",
+                                                                                                                      "naive") "," ENTRY("scalar",
+                                                                                                                                         "f32",
+                                                                                                                                         "16",
+                                                                                                                                         "dense",
+                                                                                                                                         "4",
+                                                                                                                                         "0",
+                                                                                                                                         "naive") "]}}";
+
+static void set(attn_problem *p, int64_t n, int64_t d, const char *pattern) {
+    attn_problem_init(p, 1, 2, 1, n, n, d, d);
+    assert_int_equal(attn_pattern_parse(pattern, &p->pattern, NULL), ATTN_OK);
+}
+
+/* Guards: the entry of this level, type, kind of pattern and nearest dimension that begins last at or below n
+ * decides; what was not measured is not guessed. */
+static void chooses(void **state) {
+    static const struct {
+        int64_t n, d;
+        const char *pattern;
+        attn_algorithm chosen;
+    } cases[] = {
+        {1, 64, "dense", ATTN_NAIVE},
+        {299, 64, "dense", ATTN_NAIVE},
+        {300, 64, "dense", ATTN_FLASH},
+        {100000, 64, "dense", ATTN_FLASH},
+        {100, 80, "dense", ATTN_NAIVE},
+        {100, 100, "dense", ATTN_FLASH}, /* 128 is nearer */
+        {100, 32, "dense", ATTN_NAIVE},
+        {100, 31, "dense", ATTN_AUTO}, /* beyond a factor of 2 */
+        {100, 256, "dense", ATTN_FLASH},
+        {100, 257, "dense", ATTN_AUTO},
+        {100, 16, "dense", ATTN_AUTO}, /* measured with four threads alone */
+        {100, 64, "causal", ATTN_FLASH},
+        {100, 64, "causal,prefix=3", ATTN_FLASH},
+        {100, 64, "causal,window=9", ATTN_AUTO},
+        {1000, 64, "window=9:2", ATTN_NAIVE},
+        {100, 64, "window=9,sink=1", ATTN_NAIVE},
+        {100, 64, "chunk=8", ATTN_NAIVE},
+    };
+    attn_tuning *tuning;
+    attn_error error;
+    if (load(table, &tuning, &error) != ATTN_OK)
+        test_fail("%s", error.text);
+    assert_string_equal(attn_tuning_machine(tuning), "0011223344556677");
+    attn_problem p;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        set(&p, cases[i].n, cases[i].d, cases[i].pattern);
+        if (attn_tuning_choose(tuning, &p, "scalar") != cases[i].chosen)
+            test_fail("n=%lld d=%lld %s: chose %s", (long long)cases[i].n, (long long)cases[i].d,
+                      cases[i].pattern, attn_algorithm_name(attn_tuning_choose(tuning, &p, "scalar")));
+    }
+    set(&p, 100, 64, "dense");
+    assert_int_equal(attn_tuning_choose(tuning, &p, "avx9"), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(NULL, &p, "scalar"), ATTN_AUTO);
+    p.dtype = ATTN_BF16;
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_NAIVE);
+    p.dtype = ATTN_F16;
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    set(&p, 100, 64, "dense");
+    p.queries = 99;
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    set(&p, 100, 64, "dense");
+    p.softcap = 1;
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    set(&p, 100, 64, "dense");
+    p.inputs = ATTN_HAS_ALIBI;
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    attn_tuning_free(tuning);
+}
+
+/* Guards: a plan takes what the table says when it is asked for auto, what it was told otherwise, and never
+ * what cannot be computed. */
+static void plans_follow(void **state) {
+    attn_tuning *tuning;
+    assert_int_equal(load(table, &tuning, NULL), ATTN_OK);
+    static const struct {
+        int64_t n;
+        const char *pattern;
+        attn_algorithm asked, runs;
+    } cases[] = {
+        {70, "dense", ATTN_AUTO, ATTN_NAIVE},    {300, "dense", ATTN_AUTO, ATTN_FLASH},
+        {70, "dense", ATTN_FLASH, ATTN_FLASH},   {300, "dense", ATTN_NAIVE, ATTN_NAIVE},
+        {70, "window=9", ATTN_AUTO, ATTN_FLASH}, {70, "causal,topk=2", ATTN_AUTO, ATTN_NAIVE},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        attn_problem p;
+        set(&p, cases[i].n, 64, cases[i].pattern);
+        const attn_options options = {.isa = "scalar", .algorithm = cases[i].asked, .tuning = tuning};
+        attn_plan *plan;
+        assert_int_equal(attn_plan_create(&p, &options, &plan, NULL), ATTN_OK);
+        assert_int_equal(attn_plan_info(plan).algorithm, cases[i].runs);
+        attn_plan_destroy(plan);
+    }
+    attn_tuning_free(tuning);
+}
+
+/* Guards: a file that is no table is refused by its name, with the entry and the field that are wrong. */
+static void refuses(void **state) {
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"", "not JSON"},
+        {"[1", "not JSON"},
+        {"{\"a\":1,\"a\":2}", "not JSON"},
+        {"[]", "no tuning table"},
+        {"{\"benchmarks\":[]}", "no tuning table"},
+        {"{\"tuning\":{}}", "no tuning table"},
+        {"{\"tuning\":[1]}", "tuning[0]: isa"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0",
+                               "flash") "," ENTRY("scalar", "f64", "64", "dense", "1", "0", "flash") "]}",
+         "tuning[1]: dtype"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "0", "dense", "1", "0", "flash") "]}", "tuning[0]: head_dim"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "ring", "1", "0", "flash") "]}", "tuning[0]: pattern"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "0", "0", "flash") "]}", "tuning[0]: threads"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "-1", "flash") "]}", "tuning[0]: from_n"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0.5", "flash") "]}",
+         "tuning[0]: from_n"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0", "auto") "]}",
+         "tuning[0]: algorithm"},
+        {"{\"tuning\":[" ENTRY("a-name-of-sixteen", "f32", "64", "dense", "1", "0", "flash") "]}",
+         "tuning[0]: isa"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        attn_tuning *tuning = (attn_tuning *)path;
+        attn_error error;
+        assert_int_equal(load(cases[i].text, &tuning, &error), ATTN_INVALID);
+        assert_null(tuning);
+        if (!strstr(error.text, cases[i].says) || !strstr(error.text, path))
+            test_fail("%s: %s", cases[i].text, error.text);
+    }
+    attn_tuning *tuning;
+    attn_error error;
+    assert_int_equal(attn_tuning_load("/nowhere/t.json", &tuning, &error), ATTN_INVALID);
+    assert_non_null(strstr(error.text, "/nowhere/t.json"));
+    assert_int_equal(attn_tuning_load(NULL, &tuning, NULL), ATTN_INVALID);
+    assert_int_equal(attn_tuning_load(path, NULL, NULL), ATTN_INVALID);
+    assert_string_equal(attn_tuning_machine(NULL), "");
+    attn_tuning_free(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(chooses, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(plans_follow, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(refuses, make_file, remove_file),
+    };
+    return test_run("tuning", tests, COUNT_OF(tests));
+}
