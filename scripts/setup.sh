@@ -245,13 +245,11 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | python) wanted+=" $group" ;;
+            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | avx512 | python) wanted+=" $group" ;;
             python-dev)
                 wanted+=" python"
                 requirements+=("$root/scripts/requirements-dev.txt")
                 ;;
-            # Where the CPU has AVX-512 nothing is emulated, unless everything is to run.
-            avx512) if [ -n "${ATTNSCOPE_TEST_FULL:-}" ] || ! has_avx512; then wanted+=" avx512"; fi ;;
             -h | --help)
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
                 exit 0

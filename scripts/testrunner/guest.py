@@ -25,6 +25,7 @@ from .results import FAILED, Case, merged, parse_tap
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = ROOT / "build-kernel-amd64" / "vmlinuz"
 BUSYBOX = Path("/bin/busybox")
+FILES = (ROOT / "docs" / "numerics.md",)  # what the programs read, at the same place in the guest
 BOOT_FILES = (
     Path("/usr/lib/ISOLINUX/isolinux.bin"),
     Path("/usr/lib/syslinux/modules/bios/ldlinux.c32"),
@@ -133,6 +134,10 @@ def make_image(place: Path, guest: Guest) -> Path:
             copy = root / library.relative_to("/")
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, copy)
+    for file in FILES:
+        copy = root / file.relative_to("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
     (root / "init").write_text(first_process(guest))
     (root / "init").chmod(0o755)
     for path in (*BOOT_FILES, KERNEL):
@@ -277,13 +282,24 @@ def run(guest: Guest, log: Path, stop: Stop) -> list[Case]:
     return read_serial(text, [path.name for path in guest.programs], guest.seconds, fault)
 
 
-if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if "=" in word]
-    programs = [Path(word) for word in sys.argv[1:] if "=" not in word]
+def main(arguments: list[str]) -> int:
+    """1 when a test failed, 2 when none could be run."""
+    programs = [Path(word) for word in arguments if "=" not in word]
+    env = dict(word.split("=", 1) for word in arguments if "=" in word)
     output = ROOT / "build-logs" / "guest.log"
     output.parent.mkdir(exist_ok=True)
-    found = run(
-        Guest(programs, dict(word.split("=", 1) for word in words)), output, Stop(time.monotonic() + 3600)
-    )
+    problem = impossible()
+    if problem:
+        print(f"guest: {problem}", file=sys.stderr)
+        return 2
+    try:
+        found = run(Guest(programs, env), output, Stop(time.monotonic() + 3600))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(output.read_text(errors="replace"))
-    sys.exit(any(case.status == FAILED for case in found))
+    return int(any(case.status == FAILED for case in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

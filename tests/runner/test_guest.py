@@ -93,6 +93,20 @@ def test_image_needs_programs(tmp_path, programs):
         guest.make_image(tmp_path / "place", guest.Guest([tmp_path / name for name in programs], {}))
 
 
+# Guards the command by hand: what it lacks is one line, with what installs it, and no exception.
+@pytest.mark.parametrize("lacks", ["kernel", "program"])
+def test_command_says_what_is_missing(tmp_path, monkeypatch, capsys, lacks):
+    if lacks == "kernel":
+        monkeypatch.setattr(guest, "KERNEL", tmp_path / "vmlinuz")
+    else:
+        monkeypatch.setattr(guest, "impossible", lambda: "")
+    assert guest.main([str(tmp_path / "test_x"), "A=b"]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert ("scripts/setup.sh avx512" in said and "vmlinuz" in said) == (lacks == "kernel")
+    assert ("no program" in said) == (lacks == "program")
+
+
 # Guards that an image holds a program with all it is linked to, and the first process with its environment.
 @pytest.mark.skipif(bool(guest.impossible()), reason=guest.impossible() or "-")
 def test_image_is_complete(tmp_path):
@@ -105,7 +119,8 @@ def test_image_is_complete(tmp_path):
         ["cpio", "-t", "--quiet"], stdin=(place / "iso" / "initrd").open(), capture_output=True
     )
     names = listed.stdout.decode().split()
-    for name in ("init", "bin/busybox", "tests/test_x", *(str(p)[1:] for p in guest.libraries(program))):
+    copied = (str(path)[1:] for path in (*guest.FILES, *guest.libraries(program)))
+    for name in ("init", "bin/busybox", "tests/test_x", *copied):
         assert name in names
     assert guest.libraries(program)
     init = place / "root" / "init"

@@ -1,13 +1,16 @@
 """scripts/setup.sh on machines made up of a PATH: what is missing there, what it says and what it installs."""
 
+import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from testrunner.emulated import has_avx512
 from testrunner.suites import ROOT
 
-TOOLS = "bash sh env dirname id sort head sed awk cat tail mkdir grep cksum paste rm tr uname"
+TOOLS = "bash sh env dirname id sort head sed awk cat tail mkdir grep cksum paste rm tr uname wc"
 APT = "/usr/bin/apt-get"
 
 pytestmark = pytest.mark.skipif(not Path(APT).exists(), reason="checks the messages for apt")
@@ -39,9 +42,9 @@ class Machine:
         self.add("apt-get", f'echo "$*" >>"{self.log}"; case "$*" in *{refuses}*) exit 100 ;; esac')
         self.add("sudo", 'shift; exec "$@"')
 
-    def set_up(self, *groups: str, **env: str) -> subprocess.CompletedProcess:
+    def set_up(self, *groups: str, script: str = "setup.sh", **env: str) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [ROOT / "scripts" / "setup.sh", *groups],
+            [ROOT / "scripts" / script, *groups],
             capture_output=True,
             text=True,
             timeout=60,
@@ -110,3 +113,42 @@ def test_silent_when_complete(machine):
     done = machine.set_up("build")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not machine.log.exists()
+
+
+def packages_of_groups() -> dict[str, set[str]]:
+    """From the table in setup.sh: what apt installs for each group, without what is also looked for outside the
+    PATH."""
+    text = (ROOT / "scripts" / "setup.sh").read_text()
+    packages: dict[str, set[str]] = {}
+    for line in re.search(r"^readonly table='\n(.*?)^'", text, re.MULTILINE | re.DOTALL)[1].splitlines():
+        group, look, apt, *_ = line.split()
+        if not look.startswith(("meson:", "python:")):
+            packages.setdefault(group, set()).add(apt)
+    return packages
+
+
+# Guards that a group asked for by name is looked for, whatever this CPU could do without it: where nothing is
+# there, each of its packages is named.
+@pytest.mark.parametrize("group", sorted(packages_of_groups()))
+def test_named_group_is_wanted(machine, group):
+    if group in ("arm", "oldcpu", "avx512") and platform.machine() != "x86_64":
+        pytest.skip("emulates another CPU on x86-64 only")
+    (machine.path / "apt-get").symlink_to(APT)
+    done = machine.set_up(group, ATTNSCOPE_NO_INSTALL="1")
+    assert packages_of_groups()[group] <= set(re.findall(r"[\w.+-]+", done.stderr))
+
+
+# Guards that only test.sh, which wants every group, leaves out the emulator of AVX-512 where the CPU has it.
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="emulates another CPU on x86-64 only")
+@pytest.mark.parametrize("full", ["", "1"])
+def test_emulator_is_wanted_where_it_is_of_use(machine, full):
+    (machine.path / "apt-get").symlink_to(APT)
+    done = machine.set_up(
+        "avx512",
+        script="test.sh",
+        ATTNSCOPE_NO_INSTALL="1",
+        **({"ATTNSCOPE_TEST_FULL": full} if full else {}),
+    )
+    assert done.returncode == 2 and " Run: " in done.stderr
+    native = has_avx512(Path("/proc/cpuinfo").read_text())
+    assert (" bochs" in done.stderr) == bool(full or not native)
