@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from testrunner.lint import tracked_files
-from testrunner.suites import ROOT
+from testrunner.suites import ROOT, c_programs
 
 WIDTH = 110
 DOCUMENTS = [name for name in tracked_files() if name.endswith(".md")]
@@ -48,3 +48,25 @@ def test_named_files_exist(name):
     directories = "attention|bench|cli|common|dispatch|docs|include|kernels|reference|scripts|tests"
     for path in re.findall(rf"`((?:{directories})/[\w./-]*)`", text):
         assert Path(ROOT / path).exists(), path
+
+
+def meson_tests(text: str) -> list[str]:
+    """The tests that the `meson test` commands of a text name: words that are no options or their values."""
+    commands = re.findall(r"\bmeson test((?: +[\w./-]+)*)", text)
+    words = [re.sub(r" -C +\S+", "", command).split() for command in commands]
+    return [word for line in words for word in line if not word.startswith("-")]
+
+
+# Guards the names of tests in commands: meson finds none under a name that is not there, and says little.
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_named_meson_tests_exist(name):
+    assert set(meson_tests(text_of(name))) <= c_programs()
+
+
+# Guards that there are such commands to look at, and what is read of one.
+def test_meson_tests_are_found():
+    assert "kernels_exp" in meson_tests(text_of("CONTRIBUTING.md"))
+    assert meson_tests("`meson test -C build exp -v` (meson test)\n    meson test plan  # all") == [
+        "exp",
+        "plan",
+    ]
