@@ -7,6 +7,7 @@
 
 #include "attention/plan.h"
 #include "bench/machine.h"
+#include "bench/memory.h"
 #include "bench/pool.h"
 
 #include <jansson.h>
@@ -35,6 +36,7 @@ typedef enum bench_data {
     BENCH_PEAKED,
     BENCH_RISING,
     BENCH_TAILS,
+    BENCH_INF_BLOCKS,
     BENCH_DATA_COUNT
 } bench_data;
 const char *bench_data_name(bench_data data); /* NULL outside */
@@ -49,9 +51,18 @@ void *bench_alloc(int64_t bytes);
 typedef struct bench_inputs {
     attn_tensors tensors;
     void *q, *k, *v;
-    float *out, *alibi_slopes, *sink_logits;
-    int64_t out_count; /* floats in out */
+    float *out, *alibi_slopes, *sink_logits, *bias;
+    int64_t out_count;                 /* floats in out */
+    int64_t q_bytes, k_bytes, v_bytes; /* as allocated */
 } bench_inputs;
+
+/* What the data asks a problem for beside Q, K and V: ATTN_HAS_BIAS, or 0. */
+uint32_t bench_data_inputs(bench_data data);
+/* Bounds of what bench_inputs_make draws. */
+typedef struct bench_bounds {
+    double q, k, v; /* largest absolute values */
+} bench_bounds;
+bench_bounds bench_data_bounds(bench_data data, int64_t head_dim);
 
 /* Tensors for the problem, the same for the same seed, shapes and data, whatever will run on them.
  * False when there is no memory. */
@@ -104,12 +115,15 @@ typedef struct bench_result {
     int64_t calls_per_sample, calls;
     int64_t samples_planned; /* of one repetition */
     double median_ns, min_ns, max_ns, cpu_ns;
-    double low_ns, high_ns; /* first and third quartile */
-    double wall_ns;         /* of all samples, with what ran between them */
-    double cpu_share;       /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
-    double checksum;
-    double peak_gflops; /* of the row's threads, beside the row; 0 unknown */
-    double ghz;         /* likewise; 0 unknown */
+    double p05_ns, p25_ns, p75_ns, p95_ns;
+    double wall_ns;      /* of all samples, with what ran between them */
+    double cpu_share;    /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
+    double checksum;     /* sum of the output */
+    double checksum_abs; /* of its absolute values; 0 for a kernel */
+    int64_t resident_before, resident_peak; /* bytes of the process; -1 unknown */
+    int64_t huge_bytes;                     /* of tensors and workspace, in huge pages; -1 unknown */
+    double peak_gflops;                     /* of the row's threads, beside the row; 0 unknown */
+    double ghz;                             /* likewise; 0 unknown */
     double pct_peak;
     int threads_used;    /* that did some of the work */
     int order;           /* position in the run */
@@ -139,6 +153,7 @@ typedef struct bench_row {
     double bytes_compulsory;
     /* What is expected. */
     double predicted_ns; /* of one call; 0 when it will not run */
+    double overhead_ns;  /* of a call with one query and one key, or one element; 0 unknown */
     double planned_ns;   /* of the whole row */
     char left_out[128];  /* why the row is not run; "" when it is */
     char error[256];     /* why there is no result; "" when there is one */
@@ -237,6 +252,8 @@ void bench_rows_free(bench_rows *rows);
 int bench_row_add(bench_rows *rows, const bench_row *row);
 /* Counts pairs, FLOPs and bytes, or notes in the row why the library refuses it. 0, or an exit code. */
 int bench_row_count(bench_row *row);
+/* Counts again by what an execution did, where tensors have their say, as a bias of -inf does. */
+void bench_row_recount(bench_row *row, const attn_counts *counts);
 /* Writes the stable id; false when it does not fit. */
 bool bench_row_id(bench_row *row);
 
@@ -272,6 +289,7 @@ typedef struct bench_instance {
     bench_share *share;       /* one a thread, NULL for one thread; owned */
     int64_t step, step_tasks; /* of the call that runs; member 0 writes them */
     int64_t taken;            /* tasks of the step, beside the first of each thread */
+    attn_counts counts;       /* of the first call, which does all the work, where the problem has a bias */
     double first_ns;          /* what the first call took, made to see that it works */
 } bench_instance;
 
@@ -284,8 +302,12 @@ int64_t bench_instance_run(bench_instance *instance, int64_t calls);
 /* Threads that have visited a tile since the instance was made: counted, not asked for. Kernels and stages
  * run on the calling thread. */
 int bench_instance_threads_used(const bench_instance *instance);
-/* Of the output; not finite when something went wrong. */
-double bench_instance_checksum(bench_instance *instance);
+/* Of the output; not finite when something went wrong. *sum_abs is the sum of absolute values, 0 for a
+ * kernel. */
+double bench_instance_checksum(bench_instance *instance, double *sum_abs);
+enum { BENCH_PIECES = 5 };
+/* What it holds in memory: tensors and workspace; none of a kernel. Returns how many. */
+int bench_instance_pieces(const bench_instance *instance, memory_piece pieces[BENCH_PIECES]);
 void bench_instance_free(bench_instance *instance);
 
 /* ---- Predictions (predict.c) -------------------------------------------------- */

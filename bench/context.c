@@ -1,24 +1,9 @@
 /* The context of a result file: Google Benchmark's own, and what makes the numbers comparable. */
 #include "bench/session.h"
 
-#include <math.h>
+#include <unistd.h>
 
 #include "bench_commit.h"
-
-void bench_set_real(json_t *object, const char *key, double value) {
-    /* json_real refuses what JSON cannot say. */
-    if (isfinite(value))
-        json_object_set_new(object, key, json_real(value));
-}
-
-void bench_set_text(json_t *object, const char *key, const char *value) {
-    if (value && *value)
-        json_object_set_new(object, key, json_string(value));
-}
-
-void bench_set_integer(json_t *object, const char *key, int64_t value) {
-    json_object_set_new(object, key, json_integer(value));
-}
 
 static void set_flag(json_t *object, const char *key, bool value) {
     json_object_set_new(object, key, json_boolean(value));
@@ -113,6 +98,11 @@ json_t *bench_conditions(const bench_session *session) {
     machine_fields(session->host, add_field, fields);
     json_object_set_new(described, "fields", fields);
     json_object_set_new(conditions, "machine", described);
+    char state[16];
+    int64_t bytes;
+    memory_huge_pages(state, sizeof state, &bytes);
+    json_object_set_new(conditions, "memory",
+                        json_pack("{s:s}", "transparent_huge_pages", *state ? state : "not available"));
     return conditions;
 }
 
@@ -121,6 +111,18 @@ static void add_settings(const bench_config *config, json_t *settings) {
     bench_set_real(settings, "budget_s", config->budget_s);
     bench_set_real(settings, "max_call_s", config->max_call_s);
     bench_set_text(settings, "filter", config->filter);
+}
+
+static void add_memory(const bench_session *session, json_t *memory) {
+    char state[16];
+    int64_t huge;
+    memory_huge_pages(state, sizeof state, &huge);
+    bench_set_integer(memory, "page_bytes", sysconf(_SC_PAGESIZE));
+    if (huge > 0)
+        bench_set_integer(memory, "huge_page_bytes", huge);
+    bench_set_text(memory, "advice", "none"); /* what malloc gives: no madvise */
+    bench_set_text(memory, "first_touch", "thread 0: tensors and workspaces");
+    bench_set_text(memory, "resident_peak", *session->no_peak ? session->no_peak : "measured");
 }
 
 json_t *bench_context(const bench_session *session) {
@@ -142,9 +144,11 @@ json_t *bench_context(const bench_session *session) {
     bench_set_text(context, "cpu_brand", m->brand);
     describe_machine(m, json_object_get(context, "machine"));
     add_settings(session->config, json_object_get(context, "settings"));
+    add_memory(session, json_object_get(context, "memory"));
 
     /* What holds for the last session stands beside what holds for all, and again among the sessions. */
-    static const char *const of_session[] = {"binding", "peak_gflops", "roofline", "drift", "elapsed_s"};
+    static const char *const of_session[] = {"binding", "peak_gflops", "roofline",
+                                             "drift",   "elapsed_s",   "time"};
     json_t *own = bench_context_session(session);
     for (size_t i = 0; i < sizeof of_session / sizeof of_session[0]; i++) {
         json_t *value = json_object_get(own, of_session[i]);
@@ -155,6 +159,7 @@ json_t *bench_context(const bench_session *session) {
 
     json_object_set_new(context, "left_out", make_left_out(session));
     json_object_set_new(context, "not_measured", make_not_measured(session));
+    json_object_set_new(context, "checksums_differ", bench_checksums_differ(session->rows));
     bench_set_integer(context, "rows_disturbed", bench_count_disturbed(session->rows));
     bench_resume_context(session, context);
     const bool whole = json_array_size(json_object_get(context, "not_measured")) == 0;

@@ -12,6 +12,7 @@ static const char *const taken[] = {
     "binding",
     "build_type",
     "caches",
+    "checksums_differ",
     "commit",
     "compiler",
     "cpu_brand",
@@ -30,6 +31,7 @@ static const char *const taken[] = {
     "library_version",
     "load_avg",
     "machine",
+    "memory",
     "mhz_per_cpu",
     "not_measured",
     "num_cpus",
@@ -40,6 +42,7 @@ static const char *const taken[] = {
     "seed",
     "sessions",
     "settings",
+    "time",
 };
 
 /* `pairs` is NAME=VALUE[,NAME=VALUE]...; the library refuses what is not. */

@@ -71,6 +71,21 @@ static json_t *make_peaks(const bench_session *session) {
     return peaks;
 }
 
+/* Where the time went. What is not sampling, beside it, is what measuring costs. */
+static json_t *make_time(const bench_session *session) {
+    static const char *const parts[BENCH_PARTS] = {"preparing_s", "peaks_s", "warm_up_s", "sampling_s",
+                                                   "checking_s"};
+    json_t *object = json_object();
+    const double sampling = session->part_ns[BENCH_SAMPLING];
+    bench_set_real(object, "before_rows_s", (double)(session->measuring_ns - session->started_ns) / 1e9);
+    bench_set_real(object, "rows_s", session->rows_ns / 1e9);
+    for (int i = 0; i < BENCH_PARTS; i++)
+        bench_set_real(object, parts[i], session->part_ns[i] / 1e9);
+    if (sampling > 0)
+        bench_set_real(object, "overhead", session->rows_ns / sampling - 1);
+    return object;
+}
+
 json_t *bench_context_session(const bench_session *session) {
     json_t *object = json_object(), *limits = json_array(), *drift = make_drift(session);
     bench_set_integer(object, "number", session->resumed.sessions + 1);
@@ -79,6 +94,7 @@ json_t *bench_context_session(const bench_session *session) {
     json_object_set_new(object, "interrupted", json_boolean(bench_interrupted != 0));
     bench_set_real(object, "min_time_s", session->config->min_time_s);
     bench_set_real(object, "elapsed_s", (double)(machine_now_ns() - session->started_ns) / 1e9);
+    json_object_set_new(object, "time", make_time(session));
     json_object_set_new(object, "binding", make_binding(session));
     json_object_set_new(object, "peak_gflops", make_peaks(session));
     for (int i = 0; i < session->limits_count; i++)

@@ -5,14 +5,18 @@
 
 #include <stdio.h>
 
-static void count_attention(bench_row *row, const attn_plan *plan) {
-    const attn_problem *p = &row->problem;
+static void count_pairs(bench_row *row) {
     const attn_info *info = &row->info;
-    const double per_pair = 2.0 * (double)(p->head_dim + p->value_dim);
-    const double element = (double)attn_dtype_bytes(p->dtype);
+    const double per_pair = 2.0 * (double)(row->problem.head_dim + row->problem.value_dim);
     row->flops_useful = per_pair * (double)info->pairs_useful;
     row->flops_executed = per_pair * (double)info->pairs_executed;
     row->flops_dense = per_pair * (double)info->pairs_dense;
+}
+
+static void count_attention(bench_row *row, const attn_plan *plan) {
+    const attn_problem *p = &row->problem;
+    const double element = (double)attn_dtype_bytes(p->dtype);
+    count_pairs(row);
     const double query_rows = (double)(p->batch * p->heads * p->queries);
     const int64_t keys = attn_plan_keys_attended(plan);
     if (keys < 0)
@@ -49,6 +53,19 @@ static void count_stage(bench_row *row) {
     row->flops_executed = per_pair * (double)row->info.pairs_executed;
     row->flops_dense = per_pair * dense;
     row->bytes_compulsory = bytes;
+}
+
+void bench_row_recount(bench_row *row, const attn_counts *counts) {
+    attn_info *info = &row->info;
+    info->tiles_absent += info->tiles_full + info->tiles_partial - counts->tiles_full - counts->tiles_partial;
+    info->tiles_full = counts->tiles_full;
+    info->tiles_partial = counts->tiles_partial;
+    info->pairs_useful = counts->pairs_useful;
+    info->pairs_executed = counts->pairs_executed;
+    if (row->kind == BENCH_STAGE)
+        count_stage(row);
+    else
+        count_pairs(row);
 }
 
 static int count_kernel(bench_row *row) {

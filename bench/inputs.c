@@ -13,6 +13,8 @@ static const struct {
     [BENCH_UNIFORM] = {"uniform", "Q, K, V uniform in -1..1"},
     [BENCH_PEAKED] = {"peaked", "as normal, but Q 16 times larger: few keys take all the weight"},
     [BENCH_RISING] = {"rising", "scores rise by 40 along the keys: every step moves the maximum"},
+    [BENCH_INF_BLOCKS] = {"inf-blocks",
+                          "as normal, with a bias that masks every other block of 64 keys, the first too"},
     [BENCH_TAILS] = {"tails", "one key far above the rest, whose exponentials would be subnormal"},
 };
 
@@ -58,7 +60,7 @@ typedef enum role { QUERY, KEY, VALUE } role;
 static float element(role which, bench_data data, int64_t row, int64_t rows, int64_t head_dim,
                      uint64_t *state) {
     const float x = data == BENCH_UNIFORM ? draw_uniform(state) : draw_normal(state);
-    if (which == VALUE || data == BENCH_NORMAL || data == BENCH_UNIFORM)
+    if (which == VALUE || data == BENCH_NORMAL || data == BENCH_UNIFORM || data == BENCH_INF_BLOCKS)
         return x;
     if (data == BENCH_PEAKED)
         return which == QUERY ? 16 * x : x;
@@ -92,6 +94,32 @@ static void *make_tensor(role which, bench_data data, attn_dtype dtype, int64_t 
     return memory;
 }
 
+uint32_t bench_data_inputs(bench_data data) {
+    return data == BENCH_INF_BLOCKS ? ATTN_HAS_BIAS : 0;
+}
+
+bench_bounds bench_data_bounds(bench_data data, int64_t head_dim) {
+    const double normal = 4 * 0.8660254, root = sqrt((double)head_dim);
+    bench_bounds b = {normal, normal, normal};
+    if (data == BENCH_UNIFORM)
+        b = (bench_bounds){1, 1, 1};
+    if (data == BENCH_PEAKED)
+        b.q = 16 * normal;
+    if (data == BENCH_RISING || data == BENCH_TAILS) {
+        b.q = 1 + 0.01 * normal;
+        b.k = ((data == BENCH_RISING ? 40 : 103) + 0.01 * normal) / root;
+    }
+    return b;
+}
+
+/* A bias for each key, the same for all queries: -inf for the blocks of even number, but for the last key of
+ * all, without which short problems would attend nothing. */
+static void fill_bias(float *bias, int64_t keys) {
+    const int64_t block = keys >= 128 ? 64 : keys / 2 + 1;
+    for (int64_t key = 0; key < keys; key++)
+        bias[key] = key / block % 2 == 0 && key < keys - 1 ? -INFINITY : 0;
+}
+
 bool bench_inputs_make(bench_inputs *inputs, const attn_problem *p, bench_data data, uint64_t seed) {
     memset(inputs, 0, sizeof *inputs);
     uint64_t seeds = seed;
@@ -105,8 +133,9 @@ bool bench_inputs_make(bench_inputs *inputs, const attn_problem *p, bench_data d
     inputs->out = bench_alloc(inputs->out_count * (int64_t)sizeof(float));
     inputs->alibi_slopes = bench_alloc(p->heads * (int64_t)sizeof(float));
     inputs->sink_logits = bench_alloc(p->heads * (int64_t)sizeof(float));
+    inputs->bias = bench_alloc(p->keys * (int64_t)sizeof(float));
     if (!inputs->q || !inputs->k || !inputs->v || !inputs->out || !inputs->alibi_slopes ||
-        !inputs->sink_logits) {
+        !inputs->sink_logits || !inputs->bias) {
         bench_inputs_free(inputs);
         return false;
     }
@@ -115,6 +144,16 @@ bool bench_inputs_make(bench_inputs *inputs, const attn_problem *p, bench_data d
         /* Slopes 2^(-8(h+1)/H): exact where H is a power of two, and any slopes cost the same. */
         inputs->alibi_slopes[h] = exp2f(-8.0f * (float)(h + 1) / (float)p->heads);
         inputs->sink_logits[h] = draw_normal(&seeds);
+    }
+    const int64_t element_bytes = (int64_t)attn_dtype_bytes(p->dtype);
+    inputs->q_bytes = p->batch * p->heads * p->queries * p->head_dim * element_bytes;
+    inputs->k_bytes = p->batch * p->kv_heads * p->keys * p->head_dim * element_bytes;
+    inputs->v_bytes = p->batch * p->kv_heads * p->keys * p->value_dim * element_bytes;
+    fill_bias(inputs->bias, p->keys);
+    if (p->inputs & ATTN_HAS_BIAS) {
+        inputs->tensors.bias = inputs->bias;
+        memcpy(inputs->tensors.bias_strides, (const int64_t[]){0, 0, 0, 1},
+               sizeof inputs->tensors.bias_strides);
     }
     if (p->inputs & ATTN_HAS_ALIBI)
         inputs->tensors.alibi_slopes = inputs->alibi_slopes;
@@ -130,5 +169,6 @@ void bench_inputs_free(bench_inputs *inputs) {
     free(inputs->out);
     free(inputs->alibi_slopes);
     free(inputs->sink_logits);
+    free(inputs->bias);
     memset(inputs, 0, sizeof *inputs);
 }

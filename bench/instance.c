@@ -47,9 +47,12 @@ static bool make_attention(bench_instance *instance, uint64_t seed, int64_t memo
         }
     }
     /* What is wrong is said here, so that calls need not be checked one by one. */
+    const bool counted = p->inputs & ATTN_HAS_BIAS;
+    attn_tensors given = instance->inputs.tensors;
+    given.counts = counted ? &instance->counts : NULL;
     const int64_t start = machine_now_ns();
-    const attn_status status = attn_execute_part(instance->plan, &instance->inputs.tensors,
-                                                 instance->workspace, 0, instance->threads, error);
+    const attn_status status = attn_execute_part(instance->plan, &given, instance->workspace, 0,
+                                                 counted ? 1 : instance->threads, error);
     instance->first_ns = (double)(machine_now_ns() - start);
     return status == ATTN_OK;
 }
@@ -168,7 +171,8 @@ int64_t bench_instance_run(bench_instance *instance, int64_t calls) {
     return machine_now_ns() - start;
 }
 
-double bench_instance_checksum(bench_instance *instance) {
+double bench_instance_checksum(bench_instance *instance, double *sum_abs) {
+    *sum_abs = 0;
     if (instance->row->kind == BENCH_KERNEL)
         return instance->row->kernel->checksum(&instance->kernel_run);
     if (instance->row->kind == BENCH_STAGE)
@@ -176,7 +180,23 @@ double bench_instance_checksum(bench_instance *instance) {
     double sum = 0;
     for (int64_t i = 0; i < instance->inputs.out_count; i++)
         sum += (double)instance->inputs.out[i];
+    for (int64_t i = 0; i < instance->inputs.out_count; i++)
+        *sum_abs += fabs((double)instance->inputs.out[i]);
     return sum;
+}
+
+int bench_instance_pieces(const bench_instance *instance, memory_piece pieces[BENCH_PIECES]) {
+    if (instance->row->kind == BENCH_KERNEL)
+        return 0;
+    const bench_inputs *in = &instance->inputs;
+    int count = 0;
+    pieces[count++] = (memory_piece){in->q, in->q_bytes};
+    pieces[count++] = (memory_piece){in->k, in->k_bytes};
+    pieces[count++] = (memory_piece){in->v, in->v_bytes};
+    pieces[count++] = (memory_piece){in->out, in->out_count * (int64_t)sizeof(float)};
+    const int64_t workspace_bytes = attn_plan_info(instance->plan).workspace_bytes;
+    pieces[count++] = (memory_piece){instance->workspace, instance->threads * workspace_bytes};
+    return count;
 }
 
 void bench_instance_free(bench_instance *instance) {

@@ -1,10 +1,11 @@
 /* Measuring a row: peaks before and after, warm-up, samples, and what they say. */
 #include "bench/session.h"
-#include "common/output.h"
 #include "dispatch/dispatch.h"
 
 #include <math.h>
-#include <signal.h>
+#ifdef __GLIBC__
+#    include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,91 +17,6 @@ static const double sample_ns = 10e3;
 static const double peak_ms = 4;
 /* A row faster than its peak by more than this was not measured, whatever the samples say. */
 static const double fault_pct = 105;
-
-/* ---- Interruption ---------------------------------------------------------------- */
-
-volatile sig_atomic_t bench_interrupted;
-
-static void on_signal(int number) {
-    /* The same once more means at once; but a terminal that goes away sends SIGHUP several times. */
-    if (bench_interrupted == number && number != SIGHUP) {
-        cli_output_abandon();
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    if (!bench_interrupted)
-        bench_interrupted = number;
-}
-
-void bench_catch_signals(void) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-        sigemptyset(&action.sa_mask);
-        /* Ignored is what a shell's background job inherits: it stays so. */
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(signals[i], &action, NULL);
-    }
-}
-
-/* ---- Before the rows -------------------------------------------------------------- */
-
-bool bench_session_order(bench_session *session) {
-    const bench_rows *rows = session->rows;
-    session->order = calloc((size_t)rows->count + 1, sizeof *session->order);
-    if (!session->order)
-        return false;
-    int count = 0;
-    for (int i = 0; i < rows->count; i++) {
-        if (bench_row_waits(&rows->row[i]))
-            session->order[count++] = &rows->row[i];
-    }
-    uint64_t state = (uint64_t)session->config->seed;
-    for (int i = count - 1; i > 0; i--) {
-        const int j = (int)(bench_random(&state) % (uint64_t)(i + 1));
-        bench_row *swapped = session->order[i];
-        session->order[i] = session->order[j];
-        session->order[j] = swapped;
-    }
-    if (count > 1) {
-        session->again = *session->order[0];
-        session->order[count++] = &session->again;
-    }
-    for (int i = 0; i < count; i++)
-        session->planned_ns += (double)session->config->repetitions * session->order[i]->planned_ns;
-    session->order_count = count;
-    return true;
-}
-
-bool bench_session_limits(bench_session *session) {
-    const bench_rows *rows = session->rows;
-    session->limits = calloc((size_t)rows->count + 1, sizeof *session->limits);
-    if (!session->limits)
-        return false;
-    /* Short runs get a short look: the figures are for orientation beside the rows. */
-    const double milliseconds = fmin(30, fmax(1, session->config->min_time_s * 200));
-    for (int i = 0; i < rows->count && !bench_interrupted; i++) {
-        const int threads = rows->row[i].threads;
-        bool known = !bench_row_waits(&rows->row[i]);
-        for (int k = 0; k < session->limits_count; k++)
-            known = known || session->limits[k].threads == threads;
-        if (known)
-            continue;
-        bench_limits *limits = &session->limits[session->limits_count];
-        limits->threads = threads;
-        attn_error error;
-        const roofline_watch watch = {session->config->own_table ? bench_progress_limits : NULL, NULL,
-                                      &bench_interrupted};
-        if (roofline_measure(session->host, threads, milliseconds, &limits->limits, &watch, &error) !=
-            ATTN_OK) {
-            fprintf(stderr, "attnscope bench: no limits for %d threads: %s\n", threads, error.text);
-            continue;
-        }
-        if (!bench_interrupted)
-            session->limits_count++;
-    }
-    return true;
-}
 
 /* ---- Peaks ------------------------------------------------------------------------- */
 
@@ -134,7 +50,35 @@ static void take_peak(bench_session *session, double milliseconds) {
     }
 }
 
+/* ---- Memory ---- */
+
+/* What was resident before the row was made, and the peak from then on. */
+static void begin_memory(bench_session *session, bench_result *r) {
+#ifdef __GLIBC__
+    malloc_trim(0); /* what rows before this one have left resident */
+#endif
+    const bool reset = memory_reset_peak(session->no_peak, sizeof session->no_peak);
+    r->resident_before = reset ? memory_resident() : -1;
+    r->resident_peak = r->huge_bytes = -1;
+}
+
+static void end_memory(const bench_session *session, bench_result *r) {
+    memory_piece pieces[BENCH_PIECES];
+    const int count = bench_instance_pieces(&session->instance, pieces);
+    if (r->resident_before >= 0)
+        r->resident_peak = memory_resident_peak();
+    if (count > 0)
+        r->huge_bytes = memory_huge_bytes(pieces, count, NULL);
+}
+
 /* ---- A row -------------------------------------------------------------------------- */
+
+/* Adds the time since `start` to a part of the session's; returns now. */
+static int64_t spend(bench_session *session, bench_part part, int64_t start) {
+    const int64_t now = machine_now_ns();
+    session->part_ns[part] += (double)(now - start);
+    return now;
+}
 
 /* How far behind its plan the run is, as a factor for what is left: a loaded machine must not make a
  * sweep twice as long. */
@@ -214,15 +158,22 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
         return 0;
     bench_progress(session, row);
     session->peak_gflops = session->ghz = 0;
+    int64_t now = machine_now_ns();
+    begin_memory(session, &row->result);
     if (!bench_instance_make(&session->instance, row, session->pool, (uint64_t)session->config->seed,
                              session->host->memory_bytes, &error)) {
         snprintf(row->error, sizeof row->error, "%s", error.text);
         finish(session, row);
         return 0;
     }
+    if (row->problem.inputs & ATTN_HAS_BIAS)
+        bench_row_recount(row, &session->instance.counts);
     bench_pool_start(session->pool, row->threads);
+    now = spend(session, BENCH_PREPARING, now);
     take_peak(session, peak_ms);
+    now = spend(session, BENCH_PEAKS, now);
     const double call = warm_up(session);
+    spend(session, BENCH_WARM_UP, now);
     bench_result *r = &row->result;
     if (r->calls_per_sample == 0) {
         choose_samples(session, call);
@@ -262,12 +213,14 @@ static double cpu_now_ns(void) {
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     double *samples = r->samples_ns + r->sample_count;
-    const double cpu = cpu_now_ns(), wall = (double)machine_now_ns();
+    const int64_t start = machine_now_ns();
+    const double cpu = cpu_now_ns(), wall = (double)start;
     for (int64_t i = 0; i < session->sample_count && !bench_interrupted; i++) {
         const double elapsed = (double)bench_instance_run(&session->instance, session->sample_calls);
         /* A clock that did not move still took less than its step. */
         samples[i] = fmax(elapsed, 1) / (double)session->sample_calls;
     }
+    spend(session, BENCH_SAMPLING, start);
     if (bench_interrupted) /* what was cut short is no repetition */
         return;
     r->sample_count += (int)session->sample_count;
@@ -283,6 +236,13 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Between the two samples beside it, as NumPy does it: of 0-based rank p * (count - 1). */
+static double quantile(const double *sorted, int count, double p) {
+    const double rank = p * (count - 1);
+    const int below = (int)rank, above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
+}
+
 static bool summarise(bench_result *r) {
     double *sorted = malloc((size_t)r->sample_count * sizeof *sorted);
     if (!sorted)
@@ -291,9 +251,11 @@ static bool summarise(bench_result *r) {
     qsort(sorted, (size_t)r->sample_count, sizeof *sorted, compare_doubles);
     r->min_ns = sorted[0];
     r->max_ns = sorted[r->sample_count - 1];
-    r->low_ns = sorted[(r->sample_count - 1) / 4];
-    r->high_ns = sorted[r->sample_count - 1 - (r->sample_count - 1) / 4];
-    r->median_ns = (sorted[(r->sample_count - 1) / 2] + sorted[r->sample_count / 2]) / 2;
+    r->p05_ns = quantile(sorted, r->sample_count, 0.05);
+    r->p25_ns = quantile(sorted, r->sample_count, 0.25);
+    r->median_ns = quantile(sorted, r->sample_count, 0.5);
+    r->p75_ns = quantile(sorted, r->sample_count, 0.75);
+    r->p95_ns = quantile(sorted, r->sample_count, 0.95);
     free(sorted);
     return true;
 }
@@ -301,12 +263,18 @@ static bool summarise(bench_result *r) {
 /* What makes a result no result. */
 static void judge(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
-    const double checksum = bench_instance_checksum(&session->instance);
+    double sum_abs;
+    const double checksum = bench_instance_checksum(&session->instance, &sum_abs);
     if (!isfinite(checksum)) {
         snprintf(row->error, sizeof row->error, "the output is not finite (its sum is %g)", checksum);
         return;
     }
+    if (r->repetitions > 1)
+        bench_check_repeat(row, checksum);
     r->checksum = checksum;
+    r->checksum_abs = sum_abs;
+    if (row == &session->again)
+        bench_check_repeat(session->order[0], checksum);
     if (!summarise(r)) {
         snprintf(row->error, sizeof row->error, "not enough memory for %d samples", r->sample_count);
         return;
@@ -330,10 +298,14 @@ static void judge(bench_session *session, bench_row *row) {
 
 double bench_measure_end(bench_session *session, bench_row *row) {
     /* A row that was cut short has no distribution. */
+    int64_t now = machine_now_ns();
     if (!bench_interrupted) {
         take_peak(session, peak_ms);
+        now = spend(session, BENCH_PEAKS, now);
+        end_memory(session, &row->result);
         judge(session, row);
     }
     finish(session, row);
+    spend(session, BENCH_CHECKING, now);
     return row->result.measured && !bench_interrupted ? row->result.median_ns : 0;
 }

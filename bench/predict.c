@@ -69,23 +69,55 @@ static double calibrate(bench_row *row, bench_pool *pool) {
     return best / weight(row);
 }
 
+/* Nanoseconds that a call takes with one query and one key, or one element: what does not grow with them. */
+static double calibrate_overhead(bench_row *row, bench_pool *pool) {
+    enum { CALLS = 16, ROUNDS = 8 };
+    attn_error error;
+    bench_instance instance;
+    if (bench_row_count(row) != 0 || *row->error || !bench_instance_make(&instance, row, pool, 1, 0, &error))
+        return 0;
+    bench_pool_start(pool, row->threads);
+    double best = INFINITY, total = 0;
+    for (int i = 0; i < ROUNDS && total < 1e6; i++) {
+        const double now = (double)bench_instance_run(&instance, CALLS);
+        total += now;
+        best = fmin(best, now / CALLS);
+    }
+    bench_pool_stop(pool);
+    bench_instance_free(&instance);
+    return best;
+}
+
 typedef struct calibration {
     char id[BENCH_ID_BYTES];
     double ns;
 } calibration;
 
-static double rate(bench_row *row, bench_pool *pool, calibration *known, int *count) {
-    bench_row small = *row;
-    shrink(&small);
-    bench_row_id(&small);
+/* What `measure` says of the row, asked once for each id. */
+static double recall(bench_row *row, bench_pool *pool, double (*measure)(bench_row *, bench_pool *),
+                     calibration *known, int *count) {
+    bench_row_id(row);
     for (int i = 0; i < *count; i++) {
-        if (strcmp(known[i].id, small.id) == 0)
+        if (strcmp(known[i].id, row->id) == 0)
             return known[i].ns;
     }
     calibration *added = &known[(*count)++];
-    memcpy(added->id, small.id, sizeof added->id);
-    added->ns = calibrate(&small, pool);
+    memcpy(added->id, row->id, sizeof added->id);
+    added->ns = measure(row, pool);
     return added->ns;
+}
+
+static double rate(const bench_row *row, bench_pool *pool, calibration *known, int *count) {
+    bench_row small = *row;
+    shrink(&small);
+    return recall(&small, pool, calibrate, known, count);
+}
+
+static double overhead(const bench_row *row, bench_pool *pool, calibration *known, int *count) {
+    bench_row tiny = *row;
+    tiny.n = tiny.problem.queries = tiny.problem.keys = 1;
+    tiny.problem.pattern.terms &= ~(uint32_t)ATTN_BLOCKS;
+    return recall(&tiny, pool, calibrate_overhead, known, count);
 }
 
 int bench_min_samples(double call_ns) {
@@ -173,12 +205,13 @@ void bench_fit_budget(bench_config *config, bench_rows *rows) {
 }
 
 void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int64_t started_ns) {
-    calibration *known = calloc((size_t)rows->count + 1, sizeof *known);
+    calibration *known = calloc(2 * (size_t)rows->count + 1, sizeof *known);
     int count = 0;
     for (int i = 0; known && i < rows->count && !bench_interrupted; i++) {
         bench_row *row = &rows->row[i];
         if (!bench_row_waits(row))
             continue;
+        row->overhead_ns = overhead(row, pool, known, &count);
         row->predicted_ns = rate(row, pool, known, &count) * weight(row) / row->threads;
         /* The matrix of scores, once it has left the caches, comes from memory for every stage. */
         if (row->info.algorithm == ATTN_NAIVE && row->info.workspace_bytes > 4 << 20)

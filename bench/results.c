@@ -3,6 +3,8 @@
 #include "bench/session.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Counts are whole numbers; JSON's reals would write them as 1.0e9. */
 static void set_count(json_t *object, const char *key, double value) {
@@ -60,6 +62,33 @@ static void add_counts(const bench_row *row, json_t *object) {
     set_count(object, "bytes_compulsory", row->bytes_compulsory);
 }
 
+static void add_memory(const bench_row *row, json_t *object) {
+    const bench_result *r = &row->result;
+    if (r->resident_peak >= 0) {
+        set_count(object, "resident_peak_bytes", (double)r->resident_peak);
+        set_count(object, "resident_row_bytes", (double)(r->resident_peak - r->resident_before));
+    }
+    if (r->huge_bytes >= 0)
+        set_count(object, "huge_page_bytes", (double)r->huge_bytes);
+}
+
+/* The largest of the three shares names what binds. */
+static void add_shares(const bench_session *session, const bench_row *row, json_t *object) {
+    bench_shares s;
+    bench_set_real(object, "overhead_ns", rounded(row->overhead_ns));
+    if (!bench_shares_of(session, row, &s))
+        return;
+    bench_set_real(object, "limit_compute_pct", s.compute);
+    bench_set_real(object, "limit_bandwidth_pct", s.bandwidth);
+    bench_set_real(object, "limit_overhead_pct", s.overhead);
+    char text[32] = "overhead";
+    if (s.compute >= s.bandwidth && s.compute >= s.overhead)
+        snprintf(text, sizeof text, "compute");
+    else if (s.bandwidth >= s.overhead)
+        snprintf(text, sizeof text, "bandwidth(%s)", machine_level_key(s.level));
+    bench_set_text(object, "limited_by", text);
+}
+
 static void add_measured(const bench_session *session, const bench_row *row, json_t *object) {
     const bench_result *r = &row->result;
     set_count(object, "threads_used", r->threads_used);
@@ -75,11 +104,17 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     if (r->ghz > 0)
         bench_set_real(object, "effective_ghz", r->ghz);
     bench_set_real(object, "min_ns", rounded(r->min_ns));
-    bench_set_real(object, "p25_ns", rounded(r->low_ns));
-    bench_set_real(object, "p75_ns", rounded(r->high_ns));
+    bench_set_real(object, "p05_ns", rounded(r->p05_ns));
+    bench_set_real(object, "p25_ns", rounded(r->p25_ns));
+    bench_set_real(object, "p75_ns", rounded(r->p75_ns));
+    bench_set_real(object, "p95_ns", rounded(r->p95_ns));
     bench_set_real(object, "max_ns", rounded(r->max_ns));
     bench_set_real(object, "cpu_share", r->cpu_share);
     bench_set_real(object, "checksum", r->checksum);
+    if (row->kind != BENCH_KERNEL)
+        bench_set_real(object, "checksum_abs", r->checksum_abs);
+    add_memory(row, object);
+    add_shares(session, row, object);
     set_count(object, "sample_count", r->sample_count);
     set_count(object, "calls_per_sample", (double)r->calls_per_sample);
     set_count(object, "order", r->order);
@@ -143,6 +178,37 @@ static void append(json_t *rows, json_t *row) {
     json_array_append_new(rows, row);
 }
 
+/* Length of an id without its stage; 0 for a row that is none. */
+static size_t stage_stem(const json_t *row) {
+    const char *id = json_string_value(json_object_get(row, "id")),
+               *stage = id ? strstr(id, "/stage:") : NULL;
+    return stage ? (size_t)(stage - id) : 0;
+}
+
+/* Each stage's share of the sum of all five, where all five are there: rows of earlier sessions too. */
+static void add_stage_shares(json_t *rows) {
+    size_t i, k;
+    json_t *row, *other;
+    json_array_foreach(rows, i, row) {
+        const size_t stem = stage_stem(row);
+        const char *id = json_string_value(json_object_get(row, "id"));
+        double sum = 0;
+        int there = 0;
+        for (k = 0; stem > 0 && k < json_array_size(rows); k++) {
+            other = json_array_get(rows, k);
+            const double time = json_number_value(json_object_get(other, "real_time"));
+            if (stage_stem(other) != stem || !(time > 0) ||
+                strncmp(id, json_string_value(json_object_get(other, "id")), stem) != 0)
+                continue;
+            sum += time;
+            there++;
+        }
+        const double time = json_number_value(json_object_get(row, "real_time"));
+        if (there == ATTN_STAGE_COUNT && time > 0)
+            bench_set_real(row, "stage_share", time / sum);
+    }
+}
+
 json_t *bench_results(const bench_session *session) {
     json_t *file = json_object(), *rows = json_array();
     json_object_set_new(file, "context", bench_context(session));
@@ -151,6 +217,7 @@ json_t *bench_results(const bench_session *session) {
     size_t at;
     json_t *other;
     json_array_foreach(session->resumed.others, at, other) append(rows, json_copy(other));
+    add_stage_shares(rows);
     json_object_set_new(file, "benchmarks", rows);
     return file;
 }

@@ -177,6 +177,7 @@ int bench_expand_row(const bench_config *config, const bench_row *row, bench_row
             next.problem.dtype = (attn_dtype)numbers_item(&config->dtypes, d, ATTN_F32);
             for (int k = 0; k < numbers_count(&config->data); k++) {
                 next.data = (bench_data)numbers_item(&config->data, k, BENCH_NORMAL);
+                next.problem.inputs = row->problem.inputs | bench_data_inputs(next.data);
                 const int status = expand_algorithms(config, &next, rows);
                 if (status != 0)
                     return status;

@@ -30,6 +30,16 @@ typedef struct bench_resumed {
     int rows;        /* asked for and there */
 } bench_resumed;
 
+/* Where the time of the rows goes. */
+typedef enum bench_part {
+    BENCH_PREPARING, /* plan, data, workspace, the call that checks */
+    BENCH_PEAKS,
+    BENCH_WARM_UP,
+    BENCH_SAMPLING,
+    BENCH_CHECKING, /* of the output, and taking the row down */
+    BENCH_PARTS
+} bench_part;
+
 typedef struct bench_session {
     bench_config *config;
     bench_resumed resumed;
@@ -49,6 +59,9 @@ typedef struct bench_session {
     int64_t started_ns;   /* of the program */
     int64_t measuring_ns; /* of the first row */
     int threads_made;     /* of the pool */
+    double part_ns[BENCH_PARTS];
+    double rows_ns;    /* of all rows, from begin to end; 0 while they run */
+    char no_peak[128]; /* why no row has a peak of resident memory; "" */
 
     /* FMA peaks measured beside rows: the best of all, by index of attn_isa_name, one thread. */
     double best_peak[ROOFLINE_MAX_ISA];
@@ -84,6 +97,25 @@ double bench_pct_peak(const bench_row *row);
 /* The level of memory whose size the row's compulsory bytes fit, and percent of its bandwidth used;
  * 0 where none was measured. `level` may be NULL. */
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level);
+
+/* What three limits would take of the row's time at least, in percent: executed FLOPs at the peak and
+ * exponentials at their best rate; the bytes it has to move, at the bandwidth of `level`, the smallest that
+ * holds what it touches; what a call costs with next to no work. */
+typedef struct bench_shares {
+    double compute, bandwidth, overhead;
+    int level;
+} bench_shares;
+/* False where the limits were not measured. */
+bool bench_shares_of(const bench_session *session, const bench_row *row, bench_shares *shares);
+
+/* ---- checksums.c ---- */
+
+/* Turns the row into an error if its output's sum is not to the bit what it was before. */
+void bench_check_repeat(bench_row *row, double checksum);
+/* How far apart the sums of two implementations of the row's problem may be. */
+double bench_checksum_tolerance(const bench_row *row);
+/* Rows of one problem whose sums differ by more from those of the first of them, as an array of objects. */
+json_t *bench_checksums_differ(const bench_rows *rows);
 
 /* ---- resume.c ---- */
 

@@ -62,7 +62,7 @@ static void table_row(const bench_row *row) {
         snprintf(peak, sizeof peak, "%.1f", bench_pct_peak(row));
     }
     /* Half the middle half: what an outlier does not move. */
-    const double spread = 50 * (r->high_ns - r->low_ns) / r->median_ns;
+    const double spread = 50 * (r->p75_ns - r->p25_ns) / r->median_ns;
     printf("%10s %5.1f%% %4d %8s %6s %5.2f%c %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
            spread, r->sample_count, gflops, peak, r->ghz, bench_disturbed(row) ? '*' : ' ', row->info.isa,
            row->kind == BENCH_KERNEL ? "-" : attn_algorithm_name(row->info.algorithm), row->id);
@@ -113,6 +113,14 @@ void bench_warnings(const bench_session *session) {
         if (*rows->row[i].error)
             fprintf(stderr, "attnscope bench: no result for %s: %s\n", rows->row[i].id, rows->row[i].error);
     }
+    json_t *differ = bench_checksums_differ(rows), *entry;
+    size_t at;
+    json_array_foreach(differ, at, entry) fprintf(
+        stderr, "attnscope bench: %s does not compute what %s does: sums %.10g and %.10g\n",
+        json_string_value(json_object_get(entry, "id")), json_string_value(json_object_get(entry, "with")),
+        json_number_value(json_object_get(entry, "checksum")),
+        json_number_value(json_object_get(entry, "checksum_with")));
+    json_decref(differ);
     if (bench_drift(session, &drift) && fabs(drift) > BENCH_DRIFT)
         fprintf(stderr,
                 "attnscope bench: the machine drifted: the first row took %+.1f %% when repeated at the end "

@@ -1,6 +1,7 @@
 /* The harness' instances: that a row runs what attn_execute would run, shared out as it says. */
 #include "tests/support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,9 @@ static int run_row(const bench_row *row, int64_t *pairs, double *checksum) {
     bench_pool_stop(pool);
     for (int i = 0; instance.share && i < row->threads; i++)
         pairs[i] = instance.share[i].counts.pairs_executed;
-    *checksum = bench_instance_checksum(&instance);
+    double sum_abs;
+    *checksum = bench_instance_checksum(&instance, &sum_abs);
+    assert_true(sum_abs >= fabs(*checksum));
     const int used = bench_instance_threads_used(&instance);
     bench_instance_free(&instance);
     bench_pool_free(pool);

@@ -1,0 +1,202 @@
+/* What a row says beside its time: memory, and whether what it computed can be believed. */
+#include "tests/fake_root.h"
+#include "tests/support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/memory.h"
+#include "bench/session.h"
+
+/* ---- Memory ---- */
+
+static const char smaps[] = "00001000-00003000 rw-p 00000000 00:00 0\n"
+                            "Size:                  8 kB\n"
+                            "AnonHugePages:         8 kB\n"
+                            "ffff0000-ffff8000 rw-p 00000000 00:00 0     [heap]\n"
+                            "AnonHugePages:         16 kB\n"
+                            "VmFlags: rd wr mr mw me ac\n"
+                            "7f0000000000-7f0000400000 r--p 00000000 08:01 123   /lib/AnonHugePages: 9 kB\n"
+                            "AnonHugePages:         0 kB\n";
+
+static memory_piece piece(uintptr_t at, int64_t bytes) {
+    return (memory_piece){(const void *)at, bytes};
+}
+
+/* Guards: huge pages are those of the mappings that hold a piece, never more than the piece, and what lies in
+ * no mapping, or next to one, says nothing. */
+static void huge_pages_are_those_of_the_pieces(void **state) {
+    (void)state;
+    const memory_piece inside = piece(0x1800, 0x400), whole = piece(0x1000, 0x2000),
+                       heap = piece(0xffff0000, 0x8000), beside = piece(0x3000, 0x1000),
+                       library = piece(0x7f0000000000, 0x1000), none = {NULL, 64};
+    assert_int_equal(memory_huge_bytes(&inside, 1, smaps), 0x400);
+    assert_int_equal(memory_huge_bytes(&whole, 1, smaps), 0x2000);
+    assert_int_equal(memory_huge_bytes(&heap, 1, smaps), 0x4000);
+    assert_int_equal(memory_huge_bytes(&library, 1, smaps), 0);
+    assert_int_equal(memory_huge_bytes(&beside, 1, smaps), -1);
+    assert_int_equal(memory_huge_bytes(&none, 1, smaps), -1);
+    const memory_piece all[] = {inside, heap, beside, library};
+    assert_int_equal(memory_huge_bytes(all, 4, smaps), 0x400 + 0x4000);
+    const memory_piece across = piece(0x2000, 0x100000000);
+    assert_int_equal(memory_huge_bytes(&across, 1, smaps), 0x1000 + 0x4000);
+}
+
+/* Guards: the state of transparent huge pages is the word in brackets. */
+static void the_chosen_word_is_found(void **state) {
+    (void)state;
+    char text[16];
+    assert_true(memory_chosen("always [madvise] never", text, sizeof text));
+    assert_string_equal(text, "madvise");
+    assert_true(memory_chosen("[always]", text, sizeof text));
+    assert_string_equal(text, "always");
+    static const char *const wrong[] = {"",         "always", "[]",
+                                        "always [", "] [",    "[a word that is far too long]"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        assert_false(memory_chosen(wrong[i], text, sizeof text));
+    fake_root root = fake_root_make();
+    setenv("ATTNSCOPE_FSROOT", root.path, 1);
+    int64_t bytes;
+    memory_huge_pages(text, sizeof text, &bytes);
+    assert_string_equal(text, "");
+    assert_int_equal(bytes, 0);
+    fake_root_write(&root, "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    fake_root_write(&root, "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "2097152\n");
+    memory_huge_pages(text, sizeof text, &bytes);
+    assert_string_equal(text, "never");
+    assert_int_equal(bytes, 2097152);
+    unsetenv("ATTNSCOPE_FSROOT");
+    fake_root_remove(&root);
+}
+
+/* ---- Checksums ---- */
+
+static bench_row make_row(const char *isa, attn_algorithm algorithm, int64_t n, bench_data data) {
+    bench_row row = {.kind = BENCH_ATTENTION, .isa = isa, .algorithm = algorithm, .threads = 1, .data = data};
+    strcpy(row.pattern, "dense");
+    attn_problem_init(&row.problem, 1, 2, 1, n, n, 32, 16);
+    row.problem.inputs = bench_data_inputs(data);
+    assert_int_equal(bench_row_count(&row), 0);
+    assert_string_equal(row.error, "");
+    assert_true(bench_row_id(&row));
+    return row;
+}
+
+/* Computes the row once, and takes its sums over. */
+static void compute(bench_row *row) {
+    attn_error error = {""};
+    bench_instance instance;
+    if (!bench_instance_make(&instance, row, NULL, 7, 0, &error))
+        test_fail("%s", error.text);
+    row->result.checksum = bench_instance_checksum(&instance, &row->result.checksum_abs);
+    row->result.measured = true;
+    bench_instance_free(&instance);
+}
+
+static size_t count_differ(bench_row *row, int count) {
+    const bench_rows rows = {.row = row, .count = count};
+    json_t *list = bench_checksums_differ(&rows);
+    const size_t found = json_array_size(list);
+    json_decref(list);
+    return found;
+}
+
+/* Guards: levels and algorithms agree within the bound, for every kind of data; and an output of zeros, one
+ * that was not normalised, one that is not a number, and one of half the weights do not pass for rounding. */
+static void wrong_outputs_are_told_apart(void **state) {
+    (void)state;
+    for (int data = 0; data < BENCH_DATA_COUNT; data++) {
+        bench_row row[16];
+        int count = 0;
+        for (int i = 0; i < attn_isa_count(); i++) {
+            if (attn_isa_check(attn_isa_name(i), NULL) != ATTN_OK)
+                continue;
+            row[count++] = make_row(attn_isa_name(i), ATTN_FLASH, 96, (bench_data)data);
+            row[count++] = make_row(attn_isa_name(i), ATTN_NAIVE, 96, (bench_data)data);
+        }
+        for (int i = 0; i < count; i++)
+            compute(&row[i]);
+        assert_int_equal(count_differ(row, count), 0);
+        const double sum = row[0].result.checksum, sum_abs = row[0].result.checksum_abs;
+        assert_true(sum_abs > 0);
+        static const double wrong[] = {0, 96, NAN, 0.5, INFINITY, 1.5};
+        for (size_t w = 0; w < COUNT_OF(wrong); w++) {
+            row[1].result.checksum = sum * wrong[w];
+            row[1].result.checksum_abs = sum_abs * wrong[w];
+            assert_int_equal(count_differ(row, count), 1);
+        }
+    }
+}
+
+/* Guards: only rows of one problem that were measured are compared. */
+static void other_problems_are_not_compared(void **state) {
+    (void)state;
+    bench_row row[6];
+    for (int i = 0; i < 6; i++) {
+        row[i] = make_row("scalar", ATTN_FLASH, i < 1 ? 64 : 65, BENCH_NORMAL);
+        row[i].result.checksum = row[i].result.checksum_abs = 1e9 * i;
+        row[i].result.measured = true;
+    }
+    row[2].data = BENCH_UNIFORM;
+    row[3].result.measured = false;
+    row[4].kind = BENCH_KERNEL;
+    row[4].kernel = bench_kernel_find("exp");
+    row[5].threads = 2;
+    assert_int_equal(count_differ(row, 5), 0);
+    assert_int_equal(count_differ(row, 6), 1); /* the last is the second of its problem */
+}
+
+/* Guards: one bit of difference between two runs of a row is a fault, but for kernels that go on in place. */
+static void a_repeated_row_has_the_same_bits(void **state) {
+    (void)state;
+    bench_row row = make_row("scalar", ATTN_FLASH, 64, BENCH_NORMAL);
+    compute(&row);
+    bench_check_repeat(&row, row.result.checksum);
+    assert_string_equal(row.error, "");
+    assert_true(row.result.measured);
+    bench_row kernel = row;
+    kernel.kind = BENCH_KERNEL;
+    bench_check_repeat(&kernel, nextafter(row.result.checksum, INFINITY));
+    assert_string_equal(kernel.error, "");
+    bench_check_repeat(&row, nextafter(row.result.checksum, INFINITY));
+    assert_non_null(strstr(row.error, "changed when the row was repeated"));
+    assert_false(row.result.measured);
+}
+
+/* Guards: no number that the generators draw passes the bounds which the tolerance rests on. */
+static void data_is_within_its_bounds(void **state) {
+    (void)state;
+    for (int data = 0; data < BENCH_DATA_COUNT; data++) {
+        attn_problem problem;
+        attn_problem_init(&problem, 1, 2, 2, 300, 300, 40, 24);
+        problem.inputs = bench_data_inputs((bench_data)data);
+        bench_inputs inputs;
+        assert_true(bench_inputs_make(&inputs, &problem, (bench_data)data, 3));
+        const bench_bounds b = bench_data_bounds((bench_data)data, 40);
+        const double slack = 1 + 0x1p-20; /* of the float32 in which they are made */
+        for (int64_t i = 0; i < 2 * 300 * 40; i++) {
+            assert_true(fabs((double)((float *)inputs.q)[i]) <= b.q * slack);
+            assert_true(fabs((double)((float *)inputs.k)[i]) <= b.k * slack);
+        }
+        for (int64_t i = 0; i < 2 * 300 * 24; i++)
+            assert_true(fabs((double)((float *)inputs.v)[i]) <= b.v * slack);
+        int masked = 0;
+        for (int64_t i = 0; inputs.tensors.bias && i < 300; i++)
+            masked += inputs.tensors.bias[i] == -INFINITY;
+        assert_int_equal(masked, data == BENCH_INF_BLOCKS ? 64 + 64 + 44 - 1 : 0);
+        assert_true((data == BENCH_INF_BLOCKS) == (inputs.tensors.bias != NULL));
+        bench_inputs_free(&inputs);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(huge_pages_are_those_of_the_pieces),
+        cmocka_unit_test(the_chosen_word_is_found),
+        cmocka_unit_test(wrong_outputs_are_told_apart),
+        cmocka_unit_test(other_problems_are_not_compared),
+        cmocka_unit_test(a_repeated_row_has_the_same_bits),
+        cmocka_unit_test(data_is_within_its_bounds),
+    };
+    return test_run("rows", tests, COUNT_OF(tests));
+}
