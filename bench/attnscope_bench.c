@@ -129,9 +129,7 @@ static int finish(const bench_session *session, outputs *o) {
         return CLI_USAGE;
     if (bench_interrupted)
         say_interrupted(session, o);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return cli_error("cannot write standard output");
-    return exit_code(session);
+    return cli_flush() ? exit_code(session) : CLI_USAGE;
 }
 
 static int run(bench_session *session, outputs *o) {
@@ -150,9 +148,7 @@ static int run(bench_session *session, outputs *o) {
         if (bench_interrupted)
             return 128 + (int)bench_interrupted;
         const int runnable = bench_dry_run(config, session->rows);
-        if (fflush(stdout) != 0)
-            return cli_error("cannot write the list");
-        return runnable > 0 ? CLI_FINE : CLI_UNMEASURED;
+        return !cli_flush() ? CLI_USAGE : runnable > 0 ? CLI_FINE : CLI_UNMEASURED;
     }
     if (!bench_session_order(session))
         return cli_error("not enough memory");
@@ -211,7 +207,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = run(&session, &files);
     cli_output_discard(&files.library);
     if (status == -1)
-        status = fflush(stdout) == 0 ? CLI_FINE : cli_error("cannot write to standard output");
+        status = cli_flush() ? CLI_FINE : CLI_USAGE;
     bench_pool_free(session.pool);
     free(session.order);
     free(session.limits);
@@ -224,7 +220,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
 }
 
 int main(int argc, char **argv) {
-    cli_set_command("bench");
+    cli_begin("bench");
 #ifdef __GLIBC__
     /* A row's memory goes back to the system with the row: what the allocator kept would not be resident anew
      * for the next, nor touched first by it. */

@@ -2,7 +2,6 @@
 #include "cli/eval.h"
 #include "reference/reference.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,11 +159,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
            (long long)ran->pairs_executed, (long long)info->pairs_dense);
     printf("workspace_bytes: %lld\n", (long long)info->workspace_bytes);
     cli_pattern_note(&data->pattern, ran->pairs_useful, ran->pairs_executed, info->pairs_dense);
-    if (fflush(stdout) != 0) {
-        cli_error("cannot write standard output: %s", strerror(errno));
-        return false;
-    }
-    return true;
+    return cli_flush();
 }
 
 bool eval_write(const eval_options *options, const eval_data *data, const attn_info *info,

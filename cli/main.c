@@ -3,8 +3,6 @@
 #include "cli/commands.h"
 #include "cli/lookup.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +42,7 @@ static const char *accepted(void) {
 }
 
 static int help(void) {
+    cli_begin(NULL);
     puts("attnscope: what attention costs on a CPU\n"
          "\n"
          "Usage: attnscope SUBCOMMAND [OPTION]...\n"
@@ -71,13 +70,10 @@ static int help(void) {
     return CLI_FINE;
 }
 
-/* A full disk or a closed pipe behind standard output must not pass for success. */
 static int finish(int code) {
-    bool failed = fflush(stdout) != 0 || ferror(stdout);
-    if (!failed || code == CLI_USAGE) /* an error has been printed, one is enough */
+    if (code == CLI_USAGE) /* an error has been printed, one is enough */
         return code;
-    cli_error("cannot write standard output: %s", strerror(errno));
-    return code == CLI_FINE ? CLI_USAGE : code;
+    return cli_flush() || code != CLI_FINE ? code : CLI_USAGE;
 }
 
 static int run(int argc, char **argv) {
@@ -91,9 +87,7 @@ static int run(int argc, char **argv) {
                              "in its source tree, or on PATH",
                              name, subcommands[i].needs, name);
         }
-        cli_set_command(name);
-        /* Past a limit on file sizes, write() shall fail like on a full disk, not kill. */
-        signal(SIGXFSZ, SIG_IGN);
+        cli_begin(name);
         return subcommands[i].run(argc, argv);
     }
     if (cli_valid_name(name))
@@ -108,6 +102,7 @@ int main(int argc, char **argv) {
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)
         return finish(help());
     if (strcmp(first, "--version") == 0) {
+        cli_begin(NULL);
         printf("attnscope %s\n", attn_version());
         return finish(CLI_FINE);
     }

@@ -168,7 +168,7 @@ static bool draw(const show_subject *s) {
     written = written && show_write_svg(s, pairs, &output);
     if (written) {
         show_print_counts(s);
-        written = fflush(stdout) == 0; /* else the front door says so */
+        written = cli_flush();
     }
     written = written && cli_output_commit(&output);
     cli_output_discard(&output);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,9 @@
 
 static const char *current_command = "";
 
-void cli_set_command(const char *name) {
+void cli_begin(const char *name) {
     current_command = name ? name : "";
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static char printable(char c) {
@@ -29,6 +31,14 @@ int cli_error(const char *format, ...) {
     fflush(stdout);
     fprintf(stderr, "attnscope%s%s: %s\n", *current_command ? " " : "", current_command, text);
     return CLI_USAGE;
+}
+
+bool cli_flush(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    cli_error("cannot write standard output: %s", errno ? strerror(errno) : "an earlier write failed");
+    return false;
 }
 
 void cli_print_value(const char *key, const char *value) {

@@ -15,12 +15,18 @@ enum {
     CLI_UNMEASURED = 4, /* something that should have been measured was not */
 };
 
-/* The subcommand that runs, for messages; main sets it. NULL or "": the front door itself. */
-void cli_set_command(const char *name);
+/* What every program of ours begins with: `name` is the subcommand that runs, for messages (NULL or "": the
+ * front door itself), and past a limit on file sizes writing fails like on a full disk, and does not kill. A
+ * program that becomes another one does not call it before: that would inherit the ignored signal. */
+void cli_begin(const char *name);
 
 /* Prints "attnscope COMMAND: message" as one line on standard error (control characters in quoted
  * values become '?'), and returns CLI_USAGE. */
 int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Has all that was printed on standard output arrived? A full disk or a closed pipe behind it must not pass
+ * for success: prints an error and returns false. */
+bool cli_flush(void);
 
 /* Prints "key: value" as one line on standard output, whatever a file is called: control characters become
  * '?'. */

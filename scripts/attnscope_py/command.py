@@ -37,12 +37,27 @@ def one_line(text: object) -> str:
 
 
 def fail(text: object, code: int = 2) -> NoReturn:
-    sys.stdout.flush()
     print(f"attnscope report: {one_line(text)}", file=sys.stderr)
     raise SystemExit(code)
 
 
+def print_out(text: str) -> None:
+    """Writes to standard output and sees that it arrives, whether Python buffers or not."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # the reader of a pipe has gone: no error of ours
+    except OSError as error:
+        # What is left in the buffer would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"cannot write standard output: {error.strerror}")
+
+
 class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: object = None) -> None:
+        print_out(self.format_help())  # argparse would pass over what does not arrive
+
     def error(self, message: str) -> NoReturn:
         fail(f"{message}; see attnscope report --help")
 
@@ -145,13 +160,10 @@ def main(argv: Sequence[str]) -> int:
                 f"{charts} chart{'s' if charts != 1 else ''}, each as SVG and PNG" if charts else "no chart"
             )
             written = f"{os.path.join(arguments.out, 'report.html')} and {some}\n"
-        sys.stdout.write("\n".join(part for part in (table, written) if part))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise  # the reader of a pipe has gone: no error of ours
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         fail(f"cannot write {name}{error.strerror}")
+    print_out("\n".join(part for part in (table, written) if part))
     for text in warnings:
         print(f"attnscope report: warning: {one_line(text)}", file=sys.stderr)
     return 0

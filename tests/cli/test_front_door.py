@@ -2,7 +2,9 @@
 
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -161,9 +163,51 @@ def test_program_that_does_not_start(refused, tmp_path):
     refused(["hello"], "attnscope-hello", "No such file", env={"PATH": str(tmp_path)})
 
 
-def test_standard_output_that_cannot_be_written(attnscope):
-    """A full disk behind standard output does not pass for success."""
-    for arguments in (["--help"], ["show"], ["info"], ["info", "--json"]):
-        with open("/dev/full", "w") as full:
-            outcome = attnscope(*arguments, capture_output=False, stdout=full, stderr=subprocess.PIPE)
-        assert outcome.code == 2 and "standard output" in outcome.err, arguments
+# Everything that a subcommand may print, the short and the long; bench and report are programs of their own.
+PRINTING = (
+    ["--help"],
+    ["--version"],
+    ["help", "show"],
+    ["show"],
+    ["show", "--svg", "PLACE/p.svg"],
+    ["show", "--n", "4096", "--pattern", "causal", "--tiles"],
+    ["info"],
+    ["info", "--json"],
+    ["verify", "--help"],
+    ["eval", "--help"],
+    ["bench", "--help"],
+    ["bench", "--list-presets"],
+    ["bench", "--n", "1:1024", "--dry-run"],
+    ["bench", "--n", "1:1024", "--benchmark_list_tests=true"],
+    ["bench", "--n", "16", "--no-roofline", "--benchmark_min_time=0.002s"],
+    ["report", "--help"],
+)
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("how", ["full", "limit"])
+def test_standard_output_that_cannot_be_written(attnscope, tmp_path, how, buffered):
+    """A full disk behind standard output, or a limit on the size of files, does not pass for success: one line
+    of error from every subcommand, whether Python buffers or not, and no file is left."""
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it; a shell's programs do not
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    path = tmp_path / "printed"
+    path.write_text("")
+    for arguments in PRINTING:
+        with open("/dev/full" if how == "full" else path, "w") as out:
+            outcome = attnscope(
+                *(a.replace("PLACE", str(tmp_path)) for a in arguments),
+                capture_output=False,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                preexec_fn=limited if how == "limit" else None,
+                env={"PYTHONUNBUFFERED": "" if buffered else "1"},
+            )
+        assert outcome.code == 2, (arguments, outcome)
+        errors = [line for line in outcome.err.splitlines() if line.startswith("attnscope")]
+        assert len(errors) == 1 and "cannot write" in errors[0], (arguments, outcome)
+        assert "Traceback" not in outcome.err
+        assert list(tmp_path.iterdir()) == [path]

@@ -91,19 +91,23 @@ def test_table(run, sweep_file, small_file, small_drawn, tmp_path):
     assert list(place.iterdir()) == [place / "here"]
 
 
-# Guards a standard output that takes nothing: an error, as a full disk is one.
+# Guards a standard output that takes nothing: an error, as a full disk is one, whether Python buffers or not.
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_full_standard_output(sweep_file):
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("what", ["--help", "--table", "--out"])
+def test_full_standard_output(small_file, tmp_path, what, buffered):
+    options = {"--help": [], "--table": [small_file], "--out": [str(tmp_path / "drawn"), small_file]}
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), "--table", sweep_file],
+            [sys.executable, str(SCRIPT), what, *options[what]],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"},
         )
     assert done.returncode == 2
-    assert done.stderr.startswith("attnscope report: ") and done.stderr.count("\n") == 1
+    assert done.stderr == "attnscope report: cannot write standard output: No space left on device\n"
 
 
 # Guards a reader that goes away: no traceback.
