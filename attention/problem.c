@@ -44,6 +44,16 @@ const char *attn_algorithm_name(attn_algorithm algorithm) {
     return NULL;
 }
 
+void attn_alibi_slopes(int64_t heads, float *slopes) {
+    int64_t power = 1;
+    while (power <= heads / 2)
+        power *= 2;
+    for (int64_t h = 0; h < heads; h++) {
+        const double exponent = h < power ? 8 * (double)(h + 1) : 4 * (double)(2 * (h - power) + 1);
+        slopes[h] = (float)exp2(-exponent / (double)power);
+    }
+}
+
 void attn_problem_init(attn_problem *problem, int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries,
                        int64_t keys, int64_t head_dim, int64_t value_dim) {
     memset(problem, 0, sizeof *problem);

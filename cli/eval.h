@@ -45,9 +45,6 @@ void eval_free(eval_data *data);
 /* Prints an error and returns false; warns where another machine was measured. */
 bool eval_load_tuning(const char *path, attn_tuning **tuning);
 
-/* Slopes of ALiBi for any number of heads, into slopes[heads]. */
-void eval_alibi_slopes(int64_t heads, float *slopes);
-
 /* --weights: the softmax weights of every pair, into data->weights, by the algorithm and the level that ran
  * (`info`). eval_weights_fit refuses what would be more than EVAL_WEIGHTS_MOST elements, or take more than
  * EVAL_WEIGHTS_WORK steps, of which each element takes Nk. */

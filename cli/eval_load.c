@@ -152,19 +152,6 @@ static bool load_operands(const eval_options *options, eval_data *data) {
     return !options->lse || tensors->lse;
 }
 
-void eval_alibi_slopes(int64_t heads, float *slopes) {
-    /* Press, Smith, Lewis: a power of two n of heads has 2^(-8/n), 2^(-16/n), ..., 2^-8; other
-     * numbers take those of the power below, then every other one of the power above. */
-    int64_t power = 1;
-    while (power * 2 <= heads)
-        power *= 2;
-    for (int64_t h = 0; h < heads; h++) {
-        double exponent =
-            h < power ? (double)(h + 1) / (double)power : (double)(2 * (h - power) + 1) / (double)(2 * power);
-        slopes[h] = (float)exp2(-8.0 * exponent);
-    }
-}
-
 bool eval_load(const eval_options *options, eval_data *data) {
     if (!load_operands(options, data))
         return false;
@@ -187,7 +174,7 @@ bool eval_load(const eval_options *options, eval_data *data) {
         data->slopes = cli_alloc("the slopes", problem->heads, sizeof *data->slopes);
         if (!data->slopes)
             return false;
-        eval_alibi_slopes(problem->heads, data->slopes);
+        attn_alibi_slopes(problem->heads, data->slopes);
         data->tensors.alibi_slopes = data->slopes;
         problem->inputs |= ATTN_HAS_ALIBI;
     }

@@ -113,6 +113,11 @@ ATTN_API const char *attn_isa_auto(attn_error *error);
  *   BLOCKS           blocks=FILE:B    selection: the block map is true
  *   TOPK             topk=K           of the attended keys, the K with the largest final scores
  *
+ * RANDOM draws for the query block a = floor(i / B), among C = ceil(Nk / B) key blocks, the first min(R, C)
+ * distinct ones of mix(mix(mix(SEED) ^ a) ^ t) mod C, t = 0, 1, 2, ...; batches and heads have the same ones.
+ * mix(x) is SplitMix64's output for state x, on unsigned 64-bit numbers: x += 0x9E3779B97F4A7C15;
+ * x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9; x = (x ^ x >> 27) * 0x94D049BB133111EB; x ^ x >> 31.
+ *
  * Work is left out by tiles (attn_info): a stride that is no wider than a tile saves none, as each tile has
  * pairs of it and is computed whole.
  */
@@ -312,7 +317,7 @@ typedef struct attn_tensors {
     int64_t mask_strides[4];  /* batch, head, query, key */
     const float *bias;
     int64_t bias_strides[4];
-    const float *alibi_slopes; /* H */
+    const float *alibi_slopes; /* H; see attn_alibi_slopes */
     const float *sink_logits;  /* H; -inf for none */
 
     attn_counts *counts; /* NULL, or added to (atomically: parts may share it) */
@@ -322,6 +327,10 @@ typedef struct attn_tensors {
  * and out for the problem's shapes, everything else to zero. */
 ATTN_API void attn_tensors_init(attn_tensors *tensors, const attn_problem *problem, const void *q,
                                 const void *k, const void *v, float *out);
+
+/* ALiBi's slopes by its authors' rule (Press, Smith, Lewis 2022): with n the largest power of two <= heads,
+ * 2^(-8 (h + 1) / n) for the heads h = 0..n-1, and 2^(-4 (2 (h - n) + 1) / n) for those from n on. */
+ATTN_API void attn_alibi_slopes(int64_t heads, float *slopes);
 
 /* Computes part `part` of `parts` (0 <= part < parts): a share of the rows, cut by cost. The
  * primitive for a caller's own thread pool: it allocates nothing, takes no lock and starts no

@@ -52,7 +52,7 @@ static void uneven_heads(void **state) {
 }
 
 /* Guards: ALiBi subtracts slope * |p - j| with each head's own slope, before and behind the query, with the
- * slopes that are published for 6 heads (mlx#343; the rule that makes them belongs to the command line). */
+ * slopes that are published for 6 heads (mlx#343). */
 static void alibi_of_six_heads(void **state) {
     const attn_kernels *kernels = test_kernels(state);
     static const float published[] = {0x1p-2f, 0x1p-4f, 0x1p-6f, 0x1p-8f, 0x1p-1f, 0x1p-3f};

@@ -334,11 +334,40 @@ static void storage_types(void **state) {
     assert_int_equal(attn_dtype_bytes((attn_dtype)3), 0);
 }
 
+/* Guards ALiBi's slopes: those published for 8 and 12 heads (the paper; its authors' code); for every number
+ * of heads the rule of that code, a geometric series, then every other slope of the next one; nothing behind.
+ */
+static void alibi_slopes(void **state) {
+    enum { MOST = 300 };
+    float slopes[MOST + 1], next[2 * MOST];
+    attn_alibi_slopes(12, slopes);
+    for (int h = 0; h < 8; h++)
+        assert_true(slopes[h] == ldexpf(1, -h - 1));
+    for (int h = 8; h < 12; h++)
+        assert_true(slopes[h] == (float)exp2(-0.5 - (h - 8)));
+    for (int heads = 0; heads <= MOST; heads++) {
+        int power = 1;
+        while (2 * power <= heads)
+            power *= 2;
+        slopes[heads] = -7;
+        attn_alibi_slopes(heads, slopes);
+        assert_true(slopes[heads] == -7);
+        attn_alibi_slopes(2 * power, next);
+        const double start = pow(2, -pow(2, 3 - log2(power)));
+        for (int h = 0; h < heads; h++) {
+            const double series = pow(start, h + 1); /* at 2^-53 an operation, h + 1 times in the exponent */
+            assert_true(h < power ? fabs((double)slopes[h] / series - 1) <= 0x1p-23
+                                  : slopes[h] == next[2 * (h - power)]);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_sizes),      cmocka_unit_test(bad_options),   cmocka_unit_test(bad_patterns),
         cmocka_unit_test(bad_tensors),    cmocka_unit_test(pattern_text),  cmocka_unit_test(bad_text),
         cmocka_unit_test(bad_operations), cmocka_unit_test(storage_types), cmocka_unit_test(missing_pointers),
+        cmocka_unit_test(alibi_slopes),
     };
     return test_run("problem", tests, COUNT_OF(tests));
 }
