@@ -4,6 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+/* 2^exponent, exactly; of normal doubles. ldexp would take longer than all else here. */
+static double power_of_two(int exponent) {
+    const uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
 /* A binary floating-point number of `exponent_bits` and `fraction_bits`, IEEE conventions. */
 static double decode(uint32_t bits, int exponent_bits, int fraction_bits) {
     int64_t fraction = bits & ((1u << fraction_bits) - 1);
@@ -15,9 +23,9 @@ static double decode(uint32_t bits, int exponent_bits, int fraction_bits) {
     if (exponent == (1 << exponent_bits) - 1)
         magnitude = fraction == 0 ? (double)INFINITY : (double)NAN;
     else if (exponent == 0)
-        magnitude = ldexp((double)fraction, 1 - bias - fraction_bits);
+        magnitude = (double)fraction * power_of_two(1 - bias - fraction_bits);
     else
-        magnitude = ldexp((double)(fraction + (1 << fraction_bits)), exponent - bias - fraction_bits);
+        magnitude = (double)(fraction + (1 << fraction_bits)) * power_of_two(exponent - bias - fraction_bits);
     return negative ? -magnitude : magnitude;
 }
 

@@ -58,6 +58,11 @@ double ref_log_error(double score, double score_tolerance, double max, int64_t c
     return score_tolerance + u * (2 * fabs(score - max) + 12 + 6 * (double)steps);
 }
 
+/* fmax, which is a call; of NaN and a number the number `a` too. */
+static double larger(double a, double b) {
+    return b > a ? b : a;
+}
+
 double ref_out_tolerance(const ref_row *row, const double *value, double out) {
     if (!isfinite(out))
         return INFINITY;
@@ -68,8 +73,8 @@ double ref_out_tolerance(const ref_row *row, const double *value, double out) {
     for (int64_t a = 0; a < row->count; a++) {
         size += weight[a] * fabs(value[a]);
         slacks += slack[a];
-        largest = fmax(largest, fabs(value[a]));
-        spread = fmax(spread, fabs(value[a] - out));
+        largest = larger(largest, fabs(value[a]));
+        spread = larger(spread, fabs(value[a] - out));
         if (value[a] != out) /* an infinite slack of a value that is the mean moves nothing */
             moved += slack[a] * fabs(value[a] - out);
     }

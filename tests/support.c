@@ -178,7 +178,49 @@ double test_uniform(test_rng *rng) {
     return (double)(test_random(rng) >> 11) * 0x1p-53;
 }
 
+/* The ziggurat of Marsaglia and Tsang (J. Stat. Softw. 5(8), 2000) with 256 layers of equal area. Logarithm
+ * and cosine of Box and Muller's way were half of what the tests of attention execute, and count where a CPU
+ * is emulated; this needs neither in 98 of 100 draws. */
+enum { LAYERS = 256 };
+#define LAYERS_END 3.6541528853610088 /* where the tail begins; the area of a layer follows */
+static struct { double x[LAYERS + 1], height[LAYERS + 1]; } layers;
+
+static double bell(double x) {
+    return exp(-0.5 * x * x);
+}
+
+/* Before main: streams are drawn from by several threads. */
+__attribute__((constructor)) static void make_layers(void) {
+    const double tail = sqrt(acos(0)) * erfc(LAYERS_END / sqrt(2)); /* under the curve, from there on */
+    const double area = LAYERS_END * bell(LAYERS_END) + tail;
+    layers.x[0] = area / bell(LAYERS_END); /* as wide as it would be without a tail */
+    layers.x[1] = LAYERS_END;
+    for (int i = 2; i < LAYERS; i++)
+        layers.x[i] = sqrt(-2 * log(area / layers.x[i - 1] + bell(layers.x[i - 1])));
+    for (int i = 0; i <= LAYERS; i++)
+        layers.height[i] = bell(layers.x[i]);
+}
+
+/* Beyond LAYERS_END. */
+static double normal_tail(test_rng *rng) {
+    for (;;) {
+        const double x = -log(1 - test_uniform(rng)) / LAYERS_END, y = -log(1 - test_uniform(rng));
+        if (2 * y >= x * x)
+            return LAYERS_END + x;
+    }
+}
+
 double test_normal(test_rng *rng) {
-    double radius = sqrt(-2 * log(1 - test_uniform(rng)));
-    return radius * cos(6.283185307179586 * test_uniform(rng));
+    for (;;) {
+        const uint64_t bits = test_random(rng);
+        const int i = bits % LAYERS;
+        const double sign = bits & LAYERS ? -1 : 1, x = (double)(bits >> 11) * 0x1p-53 * layers.x[i];
+        if (x < layers.x[i + 1])
+            return sign * x;
+        if (i == 0)
+            return sign * normal_tail(rng);
+        const double y = layers.height[i] + test_uniform(rng) * (layers.height[i + 1] - layers.height[i]);
+        if (y < bell(x))
+            return sign * x;
+    }
 }

@@ -128,6 +128,27 @@ static void generators_hold_ranges(void **state) {
         assert_true(fabs(seen[k] - N / 3.0) < 6 * sqrt(N * 2.0 / 9));
 }
 
+/* Guards the shape of the normal numbers: how many lie below each of many bounds, in the middle, where layers
+ * of the generator end, and in its tail, is what the error function says, within 6 standard deviations. */
+static void normals_are_normal(void **state) {
+    enum { N = 400000, BOUNDS = 81 };
+    test_rng rng = test_rng_start("normals", 0);
+    int64_t below[BOUNDS] = {0};
+    double farthest = 0;
+    for (int n = 0; n < N; n++) {
+        const double x = test_normal(&rng);
+        farthest = fmax(farthest, fabs(x));
+        for (int b = (int)fmax(0, ceil((x + 4) * 10)); b < BOUNDS; b++)
+            below[b]++;
+    }
+    for (int b = 0; b < BOUNDS; b++) {
+        const double p = 0.5 * erfc(-(b / 10.0 - 4) / sqrt(2)), expected = N * p;
+        if (fabs((double)below[b] - expected) > 6 * sqrt(N * p * (1 - p)) + 1)
+            test_fail("%d below %.1f, expected %.1f", (int)below[b], b / 10.0 - 4, expected);
+    }
+    assert_true(farthest > 3.7); /* none of 400,000 beyond 3.7 has a probability of 10^-38 */
+}
+
 /* Guards: cases that differ, if only by a parameter of the pattern, have different data; what differs only in
  * the place of its data, or by the parameter of a term that it has not, is the same case. */
 static void cases_have_their_own_data(void **state) {
@@ -165,10 +186,15 @@ static void cases_have_their_own_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runner_passes),          cmocka_unit_test(runner_fails),
-        cmocka_unit_test(runner_skips),           cmocka_unit_test(runner_sees_crashes),
-        cmocka_unit_test(runner_sees_vanishing),  cmocka_unit_test(streams_repeat),
-        cmocka_unit_test(generators_hold_ranges), cmocka_unit_test(cases_have_their_own_data),
+        cmocka_unit_test(runner_passes),
+        cmocka_unit_test(runner_fails),
+        cmocka_unit_test(runner_skips),
+        cmocka_unit_test(runner_sees_crashes),
+        cmocka_unit_test(runner_sees_vanishing),
+        cmocka_unit_test(streams_repeat),
+        cmocka_unit_test(generators_hold_ranges),
+        cmocka_unit_test(normals_are_normal),
+        cmocka_unit_test(cases_have_their_own_data),
     };
     return test_run("support", tests, COUNT_OF(tests));
 }
