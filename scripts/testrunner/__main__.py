@@ -1,5 +1,6 @@
 """python -m testrunner [SUITE]... : runs the named suites (all without a name) and prints the counts."""
 
+import resource
 import sys
 import time
 from pathlib import Path
@@ -10,10 +11,16 @@ from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines
 from .suites import ROOT, Suite, load_suites
 
 
+def cpu_seconds() -> float:
+    """User and system time of all programs that have ended, with what they started."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_suite(suite: Suite, log: Path) -> SuiteResult:
     """Runs one suite. Nothing that happens in it ends the others, except an interrupt."""
     result = SuiteResult(suite.name, log.relative_to(ROOT), emulator=suite.emulator)
-    start = time.monotonic()
+    start, cpu_start = time.monotonic(), cpu_seconds()
     reason = suite.impossible()
     if reason:
         result.possible = False
@@ -28,6 +35,7 @@ def run_suite(suite: Suite, log: Path) -> SuiteResult:
         result.cases.append(Case(suite.name, FAILED, f"{type(error).__name__}: {error}"))
     result.finish()
     result.seconds = time.monotonic() - start
+    result.cpu_seconds = cpu_seconds() - cpu_start
     if result.count(FAILED):
         print(f"\n{commands.tail()}\n", file=sys.stderr)
     return result
@@ -51,12 +59,15 @@ def main(names: list[str]) -> int:
         results.append(result)
         counts = ", ".join(f"{result.count(s):4d} {s}" for s in (PASSED, FAILED, SKIPPED))
         print(
-            f"{counts}   {result.seconds:5.0f} s, limit {suite.minutes * 60:4.0f} s   {suite.description}",
+            f"{counts}   {result.seconds:4.0f} s, CPU {result.cpu_seconds:4.0f} s, "
+            f"limit {suite.minutes * 60:4.0f} s   {suite.description}",
             flush=True,
         )
     minutes = (time.monotonic() - begin) / 60
+    cpu = sum(result.cpu_seconds for result in results) / 60
     print(
-        f"{'all':<8} {minutes:.1f} min{', long forms' if FULL else ''}, ATTNSCOPE_TEST_SEED={SEED}\n",
+        f"{'all':<8} {minutes:.1f} min, CPU {cpu:.1f} min{', long forms' if FULL else ''}, "
+        f"ATTNSCOPE_TEST_SEED={SEED}\n",
         flush=True,
     )
     print("\n".join(closing_lines(results)), flush=True)

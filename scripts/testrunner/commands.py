@@ -18,6 +18,7 @@ class Commands:
         self.root = root
         self.log = log
         self.deadline = time.monotonic() + seconds
+        self.process: subprocess.Popen | None = None  # the one that runs
         log.write_text("")
 
     def run(self, arguments: list, env: dict | None = None, cwd: Path | None = None) -> int:
@@ -40,6 +41,7 @@ class Commands:
             except OSError as error:
                 log.write(f"cannot start {words[0]}: {error.strerror}\n")
                 return 127
+            self.process = process
             try:
                 return process.wait(max(1.0, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -47,11 +49,9 @@ class Commands:
                 return -1
             finally:
                 # Also what the command left running: it would disturb the suites that follow.
-                try:
-                    os.killpg(process.pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    pass
+                _kill(process)
                 process.wait()
+                self.process = None
 
     def need(self, what: str, arguments: list, env: dict | None = None, cwd: Path | None = None) -> None:
         """Like run, for a command that has to succeed."""
@@ -59,9 +59,35 @@ class Commands:
         if status:
             raise CommandError(f"{what}: " + ("out of time" if status == -1 else f"exit status {status}"))
 
+    def end(self) -> None:
+        """Ends the command that runs, from another thread than its own; none is no fault."""
+        process = self.process
+        if process is not None:
+            _kill(process)
+
+    def beside(self, log: Path) -> "Commands":
+        """Commands with a log of their own and the same deadline, for what runs at the same time."""
+        own = Commands(self.root, log, 0.0)
+        own.deadline = self.deadline
+        return own
+
+    def append(self, log: Path) -> None:
+        """Puts another log at the end of this one."""
+        text = log.read_text(errors="replace")
+        with self.log.open("a") as file:  # one write, for several threads
+            file.write(f"\n{log.name}:\n{text}")
+
     def tail(self, lines: int = 25) -> str:
         """The end of the log, for the terminal."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """Ends a process and what it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def output_of(arguments: list) -> str:

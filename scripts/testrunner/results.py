@@ -29,6 +29,7 @@ class SuiteResult:
     name: str
     log: Path | None = None
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of its programs: short of `seconds` times the cores, a core was idle
     cases: list[Case] = field(default_factory=list)
     emulator: str = ""  # what its programs ran under, if not on this machine's own processor
     possible: bool = True  # False: this machine cannot run the suite, and its one case says why

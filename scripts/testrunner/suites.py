@@ -4,6 +4,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from .commands import CommandError, Commands
 from .results import FAILED, PASSED, Case, read_junit
 
 ARM_CORES = ("cortex-a72", "max")  # an old one, and the newest that the emulator knows
-PYTHON_TESTS = ["tests/cli", "tests/bench", "tests/report", "tests/runner", "tests/dispatch", "tests/map"]
+# The longest first, so that two side by side end together.
+PYTHON_TESTS = ["tests/report", "tests/cli", "tests/runner", "tests/dispatch", "tests/bench", "tests/map"]
+PYTHON_JOBS = 2
 
 
 def run_gcc(commands: Commands) -> list[Case]:
@@ -42,15 +45,39 @@ def run_pytest(commands: Commands, name: str, paths: list[str], env: dict) -> li
     return cases
 
 
+def run_directories(commands: Commands, paths: list[str], env: dict) -> list[Case]:
+    """The Python tests of directories, two of them side by side: a test waits more than it computes.
+
+    One process for each: each has a conftest of its own, and Python knows one module of a name. What they
+    write goes to logs beside that of the suite, which gets them in the end.
+    """
+
+    stem = commands.log.stem
+    names = [f"{stem}-{Path(path).name}" for path in paths]
+    owns = [commands.beside(commands.log.with_name(f"{name}.log")) for name in names]
+
+    def run_one(own: Commands, name: str, path: str) -> list[Case]:
+        try:
+            return run_pytest(own, name, [path], env)
+        except CommandError as error:  # the others count all the same
+            return [Case(path, FAILED, str(error))]
+
+    with ThreadPoolExecutor(PYTHON_JOBS) as pool:
+        tasks = [pool.submit(run_one, *of_one) for of_one in zip(owns, names, paths, strict=True)]
+        try:
+            return [case for task in tasks for case in task.result()]
+        finally:  # also at an interrupt, which comes to this thread only
+            pool.shutdown(wait=False, cancel_futures=True)
+            for own in owns:
+                own.end()
+                commands.append(own.log)
+
+
 def run_python(commands: Commands) -> list[Case]:
     GCC.make(commands)
     env = {"ATTNSCOPE": str(GCC.directory / "cli" / "attnscope"), "ATTNSCOPE_BUILD": str(GCC.directory)}
-    cases = []
-    # One process for each directory: each has a conftest of its own, and Python knows one module of a name.
-    for path in PYTHON_TESTS:
-        if any((ROOT / path).rglob("test_*.py")):
-            cases += run_pytest(commands, f"python-{Path(path).name}", [path], env)
-    return cases
+    paths = [path for path in PYTHON_TESTS if any((ROOT / path).rglob("test_*.py"))]
+    return run_directories(commands, paths, env)
 
 
 def c_programs(tests: Path = ROOT / "tests") -> set[str]:

@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,16 @@ from testrunner.__main__ import run_suite
 from testrunner.builds import Build
 from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED, SKIPPED, Case
-from testrunner.suites import ROOT, Suite, c_programs, load_suites, missing_programs, run_pytest
+from testrunner.suites import (
+    PYTHON_TESTS,
+    ROOT,
+    Suite,
+    c_programs,
+    load_suites,
+    missing_programs,
+    run_directories,
+    run_pytest,
+)
 
 TEST_SH = ROOT / "scripts" / "test.sh"
 
@@ -94,6 +104,75 @@ def test_pytest_without_tests_fails(log, tmp_path):
     cases = run_pytest(commands, f"runner-test-{os.getpid()}", [str(tmp_path)], {})
     assert [case.status for case in cases] == [FAILED]
     log.with_name(f"runner-test-{os.getpid()}.xml").unlink()
+
+
+# Guards that directories which are tested side by side count like one after another: the cases of each, a failed
+# one for the directory in which nothing ran, all that they printed in the suite's log, nothing left behind.
+def test_directories_side_by_side(log, tmp_path):
+    for name, text in {"one": "def test_a(): pass", "two": "def test_b(): assert 0", "none": ""}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(text)
+    commands = Commands(ROOT, log, seconds=120)
+    paths = [str(tmp_path / name) for name in ("one", "two", "none")]
+    try:
+        cases = run_directories(commands, paths, {})
+    finally:
+        for path in log.parent.glob(f"{log.stem}-*"):
+            path.unlink()
+    assert [case.status for case in cases] == [PASSED, FAILED, FAILED]
+    assert "exit status 5" in cases[2].reason
+    assert "test_two.py::test_b" in log.read_text() and "no tests ran" in log.read_text()
+
+
+# Guards an interrupt while directories are tested, which reaches the main thread alone: what runs is ended, what
+# waits is not begun.
+def test_interrupt_ends_the_directories(log, tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(
+            f"import pathlib, time\ndef test_it():\n    pathlib.Path({str(tmp_path)!r}, '{name}-ran').touch()\n"
+            "    time.sleep(600)\n"
+        )
+    program = (
+        "import sys; from pathlib import Path; from testrunner import suites\n"
+        f"c = suites.Commands(suites.ROOT, Path({str(log)!r}), 500)\n"
+        f"suites.run_directories(c, [{str(tmp_path)!r} + '/' + n for n in 'abc'], {{}})\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    try:
+        with subprocess.Popen([sys.executable, "-c", program], env=env, stderr=subprocess.PIPE) as running:
+            begin = time.monotonic()
+            while len(list(tmp_path.glob("?-ran"))) < 2 and time.monotonic() < begin + 120:
+                time.sleep(0.05)
+            running.send_signal(signal.SIGINT)
+            assert b"KeyboardInterrupt" in running.communicate(timeout=120)[1]
+    finally:
+        for path in log.parent.glob(f"{log.stem}-*"):
+            path.unlink()
+    assert sorted(path.name for path in tmp_path.glob("?-ran")) == ["a-ran", "b-ran"]
+
+
+# Guards the two times of a suite: CPU time is that of its programs and of what they start, not what passed.
+def test_cpu_time_of_a_suite(log):
+    burn = "import os, time; os.fork()\nwhile time.process_time() < 0.5: pass\n"
+    burn += "try: os.wait()\nexcept ChildProcessError: pass"
+
+    def run(commands):
+        commands.need("sleep", ["sleep", "0.5"])
+        commands.need("burn", [sys.executable, "-c", burn])
+        return [Case("a", PASSED)]
+
+    result = run_suite(make_suite(run), log)
+    assert result.seconds >= 1.0
+    assert 1.0 <= result.cpu_seconds
+    idle = run_suite(make_suite(lambda c: c.need("sleep", ["sleep", "1"]) or [Case("a", PASSED)]), log)
+    assert idle.cpu_seconds < idle.seconds
+
+
+# Guards that no directory of Python tests is forgotten by the suites.
+def test_every_directory_of_tests_is_run():
+    found = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert found == {*PYTHON_TESTS, "tests/install"}
 
 
 # Guards that suites.def and suites.py speak of the same suites (load_suites raises otherwise), and that
