@@ -8,9 +8,9 @@
 #   scripts/test.sh --list               the suites, their time limits (usual, --full) and what each does
 #
 # A failing suite does not stop the others. Each prints a line with its counts, the time it took, the CPU time
-# of its programs (twice the former where neither of two cores was idle) and its limit; logs are in build-logs/.
-# The end names the skipped tests with their reasons and the failed ones with their logs; the last line is
-# "N passed, N failed, N skipped", single tests counted, not programs.
+# of its programs (twice the former where neither of two cores was idle) and its limit; logs are in
+# build-logs/. The end names the skipped tests with their reasons and the failed ones with their logs; the
+# last line is "N passed, N failed, N skipped", single tests counted, not programs.
 # A suite that runs no test has failed. Build trees (build-test-*) are kept and reused.
 #
 # Exit: 0 none failed; 1 some failed; 2 usage, or something could not be installed.
