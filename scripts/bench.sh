@@ -5,14 +5,15 @@
 #   scripts/bench.sh --n 128:4096 --heads 8   any options of `attnscope bench`, passed on as they are
 #   scripts/bench.sh --help                   this, and the help of `attnscope bench`
 #
-# Leaves results/HOST-DATE/ (a second run of a day gets -2, and so on) with results.json, report.html,
-# every chart as SVG and PNG and the rows as table.txt, and prints a short table and where to look. With
-# --out FILE the measurements are written there too; with --resume the run goes on with that file. Options
-# that measure nothing, as --dry-run, leave nothing.
+# Leaves results/HOST-DATE/ (a second run of a day gets -2, and so on) with results.json, which has its
+# analysis inside, report.html, every chart as SVG and PNG and the rows as table.txt, and prints a short
+# table and where to look. With --out FILE the measurements are written there too; with --resume the run
+# goes on with that file. Options that measure nothing, as --dry-run, leave nothing.
 #
 # The exit code is that of `attnscope bench` (4: a row that should have been measured was not; what was
-# measured is kept and drawn), then that of `attnscope report`. A run that measured nothing leaves no
-# directory; measurements whose report failed are kept, and the message says how to draw them.
+# measured is kept and drawn), then that of `attnscope analyze`, then that of `attnscope report`. A run that
+# measured nothing leaves no directory; measurements whose report failed are kept, and the message says how
+# to draw them.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -143,6 +144,14 @@ if [ "$ended" != 0 ]; then
     exit "$ended"
 fi
 echo
+analysis_status=0
+"$attnscope" analyze "$shown/results.json" >/dev/null || analysis_status=$?
+if [ "$analysis_status" != 0 ]; then
+    echo "bench.sh: $shown/results.json has no analysis" >&2
+    [ "$status" != 0 ] || status=$analysis_status
+elif [ -n "$own_out" ]; then
+    cp "$place/results.json" "$own_out" || status=2
+fi
 report_status=0
 "$attnscope" report "$shown/results.json" --out "$shown" || report_status=$?
 if [ "$report_status" != 0 ]; then

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from . import regimes, twoterm
 from . import statistics as st
 from .results import STAGES, Row, Run, parse_id
 from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, window_extent
@@ -60,17 +61,20 @@ def _variant_of(row: Row) -> Variant:
 
 def _fit(series: Series) -> None:
     points = series.points
-    lengths = [p.n for p in points]
-    times = [p.time.value for p in points]
-    regime = st.regime(lengths, times, window_extent(series.variant.pattern))
-    if regime is None:
+    if len({p.n for p in points}) < st.MIN_POINTS:
         series.regime = f"no exponent: {len(points)} of at least {st.MIN_POINTS} lengths"
         return
-    used = points[regime.first :]
-    series.exponent = st.exponent(lengths[regime.first :], times[regime.first :], [p.samples for p in used])
-    series.regime = regime.reason
+    # Below its window a pattern is dense: one sum of terms does not describe both.
+    restricted = [p for p in points if p.n > window_extent(series.variant.pattern)]
+    series.two_term = twoterm.two_term(
+        [p.n for p in restricted], [p.quiet for p in restricted], [p.replicates for p in restricted]
+    )
+    series.regimes = regimes.regimes(series, series.two_term)
+    headline = series.regimes[-1]
+    series.exponent, series.regime = headline.exponent, headline.reason
+    used = [p for p in points if p.n >= headline.n_low]
     pairs = [p.row.pairs_useful for p in used]
-    if all(pairs):
+    if headline.exponent and all(pairs):
         series.pair_exponent = st.slope([p.n for p in used], pairs)
 
 
@@ -101,7 +105,14 @@ class AgainstDense:
     @property
     def efficiency(self) -> float | None:
         """How much of the saving in pairs is a saving in time: 1 is all of it."""
-        return self.ratio.value / self.pair_ratio if self.pair_ratio else None
+        found = self.efficiency_interval
+        return found.value if found else None
+
+    @property
+    def efficiency_interval(self) -> st.Ratio | None:
+        if not self.pair_ratio:
+            return None
+        return st.Ratio(*(v / self.pair_ratio for v in (self.ratio.value, self.ratio.low, self.ratio.high)))
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,9 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
 
+from .launch import PYTHON_VARIABLE, Program, one_line
 from .results import ResultError, load_runs
-
-# Names the Python of an installed `attnscope report`.
-PYTHON_VARIABLE = "ATTNSCOPE_PYTHON"
 
 _EXAMPLES = """\
 examples:
@@ -31,45 +28,15 @@ exit codes: 0 done; 2 wrong usage, or a file that cannot be used; 4 a file in wh
 """
 
 
-def one_line(text: object) -> str:
-    """Text for a message: control characters, which could be anything in a file, made visible."""
-    return "".join(c if c.isprintable() else "?" for c in str(text))
-
-
-def fail(text: object, code: int = 2) -> NoReturn:
-    print(f"attnscope report: {one_line(text)}", file=sys.stderr)
-    raise SystemExit(code)
-
-
-def print_out(text: str) -> None:
-    """Writes to standard output and sees that it arrives, whether Python buffers or not."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise  # the reader of a pipe has gone: no error of ours
-    except OSError as error:
-        # What is left in the buffer would fail once more at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail(f"cannot write standard output: {error.strerror}")
-
-
-class _Parser(argparse.ArgumentParser):
-    def print_help(self, file: object = None) -> None:
-        print_out(self.format_help())  # argparse would pass over what does not arrive
-
-    def error(self, message: str) -> NoReturn:
-        fail(f"{message}; see attnscope report --help")
+PROGRAM = Program("attnscope report")
+fail = PROGRAM.fail
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog="attnscope report",
+    parser = PROGRAM.parser(
         usage="attnscope report FILE... (--out DIR | --table)",
         description="Draw the results of attnscope bench: one self-contained page, and each chart as SVG and PNG.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="a results.json of attnscope bench")
     parser.add_argument("--out", metavar="DIR", help="where to write; made when it is not there")
@@ -104,6 +71,20 @@ def how_to_install() -> str:
     )
 
 
+def too_old() -> str:
+    """What is said when this Python is older than the programs need; nothing otherwise."""
+    if sys.version_info >= (3, 11):  # noqa: UP036 - whatever python3 is started, it is told
+        return ""
+    return (
+        f"{sys.executable} is Python {sys.version_info.major}.{sys.version_info.minor}; 3.11 or newer is needed: "
+        f"set {PYTHON_VARIABLE} to one"
+    )
+
+
+def not_installed(error: ImportError) -> str:
+    return f"the Python package {error.name} is not installed for {sys.executable}; run: {how_to_install()}"
+
+
 class Progress:
     """Says on a terminal what is being drawn, once that has taken two seconds."""
 
@@ -127,11 +108,8 @@ class Progress:
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     arguments = _arguments(argv)
-    if sys.version_info < (3, 11):  # noqa: UP036 - whatever python3 is started, it is told
-        fail(
-            f"{sys.executable} is Python {sys.version_info.major}.{sys.version_info.minor}; 3.11 or newer is needed: "
-            f"set {PYTHON_VARIABLE} to one"
-        )
+    if too_old():
+        fail(too_old())
     # What is wrong with a file is said before anything large is loaded.
     try:
         runs = load_runs(arguments.files)
@@ -143,9 +121,7 @@ def main(argv: Sequence[str]) -> int:
         if not arguments.table:
             from . import draw
     except ImportError as error:
-        fail(
-            f"the Python package {error.name} is not installed for {sys.executable}; run: {how_to_install()}"
-        )
+        fail(not_installed(error))
     sections = analysis.sections(runs)
     warnings = summary.warnings(runs)
     try:
@@ -163,7 +139,7 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         fail(f"cannot write {name}{error.strerror}")
-    print_out("\n".join(part for part in (table, written) if part))
+    PROGRAM.print_out("\n".join(part for part in (table, written) if part))
     for text in warnings:
         print(f"attnscope report: warning: {one_line(text)}", file=sys.stderr)
     return 0

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from . import statistics as st
 from .results import Row, Run
+
+if TYPE_CHECKING:
+    from .regimes import Regime
+    from .twoterm import TwoTerm
 
 BASE_ISA = "scalar"  # what the other levels are compared with
 # As dispatch/isa.def has them, which an installation does not bring; a test compares the two.
@@ -112,6 +121,16 @@ class Point:
         return self.row.samples_ns or (self.row.min_ns, self.row.median_ns, self.row.max_ns)
 
     @property
+    def quiet(self) -> float:
+        """The time with the least disturbance: of the fastest sample (ns)."""
+        return self.row.min_ns
+
+    @functools.cached_property
+    def replicates(self) -> np.ndarray:
+        """Logs of `quiet`, bootstrapped."""
+        return st.undisturbed_logs(self.row.samples_ns or (self.quiet,), zlib.crc32(self.row.id.encode()))
+
+    @property
     def ns_per_pair(self) -> float | None:
         pairs = self.row.pairs_useful
         return self.time.value / pairs if pairs else None
@@ -124,8 +143,10 @@ class Series:
     variant: Variant
     isa: str
     points: list[Point]
-    exponent: st.Exponent | None = None
-    regime: str = ""  # why the exponent is fitted to these points, or why there is none
+    regimes: list[Regime] = field(default_factory=list)  # from small n to large
+    exponent: st.Exponent | None = None  # the headline: of the regime with the largest n
+    regime: str = ""  # why the headline is fitted to these points, or why there is none
+    two_term: TwoTerm | None = None
     pair_exponent: float | None = None  # how the useful pairs grow over the same points
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from . import formats
 from . import statistics as st
 from .analysis import PEAK_LIMIT, Section, impossible, largest_common
+from .comparisons import crossovers
 from .results import UNDISTURBED, Run
 from .series import BASE_ISA, Series, isa_rank
 
@@ -37,22 +38,47 @@ def fit_doubt(s: Series) -> str:
     return f"; rests on disturbed rows (n={', '.join(map(str, s.disturbed_fit))})"
 
 
+def _fitted(fit: st.Exponent) -> str:
+    return f"n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}] from n={fit.n_low} to {fit.n_high}"
+
+
 def _growth(series: list[Series], isa: str) -> Statement | None:
     parts = []
     for s in series:
         fit = s.exponent
         if fit is None:
             continue
-        text = (
-            f"{s.variant.label}: n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}] from n={fit.n_low} to {fit.n_high}; "
-            f"twice the length takes {formats.significant(2**fit.value, 2)} times as long"
-        )
+        text = f"{s.variant.label}: {_fitted(fit)}; twice the length takes {formats.significant(2**fit.value, 2)} times as long"
         if s.pair_exponent is not None:
             text += f", and has {formats.significant(2**s.pair_exponent, 2)} times the pairs"
+        before = [r for r in s.regimes[:-1] if r.exponent]
+        if before:
+            text += f". Below that: {', '.join(_fitted(r.exponent) for r in reversed(before) if r.exponent)}"
+            text += f"; the border: {s.regimes[-1].lower.reason}" if s.regimes[-1].lower else ""
+        if s.two_term and s.two_term.takes_over:
+            text += f"; {s.two_term.text}"
         parts.append(f"{text}{fit_doubt(s)}.")
     if not parts:
         return None
     return Statement("Growth", f"On {isa}, time grows with the length n as", tuple(parts))
+
+
+def _crossovers(sections: list[Section], run: Run, isa: str) -> Statement | None:
+    """Those of the run at its best level, and between levels and threads; not that one is always the faster."""
+    found = [
+        c
+        for c in crossovers(sections)
+        if c.first.run is run and (c.kind == "isa" or isa == c.first.isa) and c.found.crossings
+    ]
+    never = [
+        c
+        for c in crossovers(sections)
+        if c.first.run is run and c.kind == "algorithm" and c.first.isa == isa and not c.found.crossings
+    ]
+    parts = tuple(
+        f"{c.where}: {c.names[0]} and {c.names[1]}: {c.text}{_doubt(c.disturbed)}." for c in found + never
+    )
+    return Statement("Crossovers", "Where one of two becomes the faster:", parts) if parts else None
 
 
 def _levels(section: Section, run: Run) -> Statement | None:
@@ -137,6 +163,7 @@ def statements(sections: list[Section], run: Run) -> list[Statement]:
         _growth(series, isa),
         _levels(section, run),
         _algorithms(series, isa),
+        _crossovers([section], run, isa),
         _patterns(section, run, isa),
         # Stages may be measured in a group of their own.
         next((said for s in sections if (said := _stages(s, run))), None),

@@ -1,4 +1,4 @@
-"""The short table at the end of a run: a line for each series."""
+"""The short table at the end of a run: a line for each series, with its headline exponent and where that holds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _line(s: Series, marked: bool) -> tuple[str, ...]:
     def mark(text: str, disturbed: bool) -> str:
         return text + (("*" if disturbed else " ") if marked else "")
 
-    first, last = s.points[0].n, s.last.n
     fit = s.exponent
+    first, last = fit.n_low if fit else s.points[0].n, s.last.n
     pct = s.last.row.pct_peak
     return (
         s.variant.label,

@@ -12,7 +12,7 @@ import pytest
 from conftest import program
 
 BUILT_IN = ("info", "verify", "eval", "show")
-SUBCOMMANDS = (*BUILT_IN, "bench", "report")
+SUBCOMMANDS = (*BUILT_IN, "bench", "analyze", "report")
 
 
 def script(path: Path, text: str) -> Path:
@@ -181,6 +181,7 @@ PRINTING = (
     ["bench", "--n", "1:1024", "--benchmark_list_tests=true"],
     ["bench", "--n", "16", "--no-roofline", "--benchmark_min_time=0.002s"],
     ["report", "--help"],
+    ["analyze", "--help"],
 )
 
 

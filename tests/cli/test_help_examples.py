@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import program
 
-PAGES = ("", "info", "verify", "eval", "show", "bench", "report")
+PAGES = ("", "info", "verify", "eval", "show", "bench", "analyze", "report")
 
 
 def examples(page: str) -> list[str]:

@@ -135,7 +135,7 @@ def test_stage_shares(sweep):
 def test_statements(sweep):
     run, sections = sweep
     said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
-    assert list(said) == ["Growth", "ISA levels", "Algorithms", "Patterns", "Stages", "Limits"]
+    assert list(said) == ["Growth", "ISA levels", "Algorithms", "Crossovers", "Patterns", "Stages", "Limits"]
     assert "dense · flash: n^2.00 [" in said["Growth"]
     assert "avx512 is 12." in said["ISA levels"] and "avx2 is 6." in said["ISA levels"]
     assert "n=2048" in said["ISA levels"]
@@ -143,6 +143,8 @@ def test_statements(sweep):
     assert (
         "window=256 · flash at n=8192 is" in said["Patterns"] and "sparse efficiency 77 %" in said["Patterns"]
     )
+    assert "dense, avx512: naive and flash: none: flash is faster at every n measured." in said["Crossovers"]
+    assert "dense and window=64:64,sink=64,random=3:64:1: n = " in said["Crossovers"]
     assert "is qk with 35 %" in said["Stages"]
     assert "of the measured FMA peak" in said["Limits"]
 

@@ -1,0 +1,87 @@
+"""What the programs in scripts/ have in common: which Python they run with, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+# Names the Python of an installed attnscope.
+PYTHON_VARIABLE = "ATTNSCOPE_PYTHON"
+
+
+def _use_chosen_python(name: str, script: str) -> None:
+    """Starts again with the Python that the user names; in a source tree that is what .venv is made from instead."""
+    python = os.environ.pop(PYTHON_VARIABLE, "")  # taken away, so that it is followed once
+    if not python or os.path.isdir(os.path.join(os.path.dirname(script), "attnscope_py")):
+        return
+    try:
+        os.execvp(python, [python, script, *sys.argv[1:]])
+    except OSError as error:
+        sys.stderr.write(f"{name}: cannot run {PYTHON_VARIABLE}={python}: {error.strerror}\n")
+        sys.exit(2)
+
+
+def one_line(text: object) -> str:
+    """Text for a message: control characters, which could be anything in a file, made visible."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+class Program:
+    """What a program says, by its name, and how: errors in one line, output that has arrived."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def fail(self, text: object, code: int = 2) -> NoReturn:
+        print(f"{self.name}: {one_line(text)}", file=sys.stderr)
+        raise SystemExit(code)
+
+    def print_out(self, text: str) -> None:
+        """Writes to standard output and sees that it arrives, whether Python buffers or not."""
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise  # the reader of a pipe has gone: no error of ours
+        except OSError as error:
+            # What is left in the buffer would fail once more at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.fail(f"cannot write standard output: {error.strerror}")
+
+    def parser(self, **options: Any) -> argparse.ArgumentParser:
+        """Of the program's arguments: errors are one line, help arrives or fails, and examples end it."""
+        program = self
+
+        class Parser(argparse.ArgumentParser):
+            def print_help(self, file: object = None) -> None:
+                program.print_out(self.format_help())  # argparse would pass over what does not arrive
+
+            def error(self, message: str) -> NoReturn:
+                program.fail(f"{message}; see {program.name} --help")
+
+        return Parser(
+            prog=self.name,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **options,
+        )
+
+    def run(self, script: str, main: Callable[[Sequence[str]], int]) -> NoReturn:
+        """Runs `main` with the command line and ends the program with its exit code."""
+        _use_chosen_python(self.name, os.path.realpath(script))
+        # As an exception, so that temporary files are removed on the way out.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        try:
+            if sys.stdout is None:
+                self.fail("standard output is closed")
+            sys.exit(main(sys.argv[1:]))
+        except KeyboardInterrupt:
+            sys.exit(130)
+        except BrokenPipeError:
+            # The reader of a pipe has gone; nobody is left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
