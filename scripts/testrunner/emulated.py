@@ -18,18 +18,18 @@ COMBINATIONS = 200
 # even by them. What is not here counts as OTHER_SECONDS.
 SECONDS = {
     "convert": 13,
-    "edges": 110,
-    "edges_control": 30,
-    "edges_environment": 40,
-    "edges_heads": 20,
-    "edges_nan": 80,
-    "edges_windows": 23,
-    "kernels_flash": 36,
+    "edges": 72,
+    "edges_control": 12,
+    "edges_environment": 34,
+    "edges_heads": 16,
+    "edges_nan": 71,
+    "edges_windows": 19,
+    "kernels_flash": 30,
     "kernels_matmul": 9,
-    "kernels_pack": 16,
+    "kernels_pack": 14,
     "kernels_rows": 8,
     "operations": 10,
-    "options_random": 95,
+    "options_random": 48,
 }
 OTHER_SECONDS = 5
 # Programs of every level that the guest and the processor without AVX leave out: all of them would take half
