@@ -372,7 +372,7 @@ ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *ten
  * row strides. */
 
 /* C[m][n] = A[m][k] * B[n][k]^T (scores). Each dot product is a sum of chains of at most 256 fused
- * multiply-adds (multiply, then add, at level scalar on x86): error at most k * 2^-23 * sum |a||b|. */
+ * multiply-adds (multiply, then add, at level scalar): error at most k * 2^-23 * sum |a||b|. */
 ATTN_API attn_status attn_matmul_nt_f32(const char *isa, int64_t m, int64_t n, int64_t k, const float *a,
                                         int64_t a_stride, const float *b, int64_t b_stride, float *c,
                                         int64_t c_stride, attn_error *error);

@@ -58,7 +58,7 @@ VF_INLINE vf vf_fma(vf a, vf b, vf c) {
 VF_INLINE vf vf_fnma(vf a, vf b, vf c) {
     return c - a * b;
 }
-/* If either operand is NaN the result is `b`, on x86; AArch64 returns the number. Callers keep the
+/* If either operand is NaN the result is `b`, here and with AVX; NEON's is the number. Callers keep the
  * running value in b, so a NaN among the data never becomes the maximum. */
 VF_INLINE vf vf_max(vf a, vf b) {
     return a > b ? a : b;
