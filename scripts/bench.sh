@@ -119,7 +119,8 @@ chmod 755 "$work"
 status=0
 target=$work/results.json
 [ -z "$resume" ] || target=$own_out
-"$attnscope" bench --out "$target" ${resume:+"$resume"} ${arguments[@]+"${arguments[@]}"} >"$work/table.txt" || status=$?
+"$attnscope" bench --out "$target" ${resume:+"$resume"} ${arguments[@]+"${arguments[@]}"} \
+    >"$work/table.txt" || status=$?
 # What is resumed is written where it was; a file that was refused is none to draw.
 if [ -n "$resume" ] && [ "$status" != 2 ] && [ -s "$own_out" ]; then
     cp "$own_out" "$work/results.json" || status=2

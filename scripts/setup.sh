@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install what attnscope's own commands need, and nothing that is already there.
 #
-#   scripts/setup.sh [GROUP]...      groups: build test clang fuzz valgrind lint arm mca oldcpu avx512 python python-dev
+#   scripts/setup.sh [GROUP]...
+#       groups: build test clang fuzz valgrind lint arm mca oldcpu avx512 python python-dev
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -112,13 +113,20 @@ have() {
         python) find_python "${name/./, }" >/dev/null ;;
         fuzzer) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
             "$name" -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null ;;
-        deb) [ "$manager" != apt ] || [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] ;;
+        deb) [ "$manager" != apt ] ||
+            [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] ;;
         *) die "internal: unknown kind in the table: $1" ;;
     esac
 }
 
 has_avx512() {
-    [ "$(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null | grep -oE '\bavx512(f|bw|dq|vl)\b' | sort -u | wc -l)" = 4 ]
+    [ "$(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null |
+        grep -oE '\bavx512(f|bw|dq|vl)\b' | sort -u | wc -l)" = 4 ]
+}
+
+# Whether the long forms of the tests are asked for, as the runner and the tests read it: 0 is off too.
+is_full() {
+    case ${ATTNSCOPE_TEST_FULL:-} in '' | 0) return 1 ;; esac
 }
 
 find_manager() {
@@ -254,7 +262,8 @@ main() {
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
                 exit 0
                 ;;
-            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, oldcpu, avx512, python, python-dev)" ;;
+            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, oldcpu," \
+                "avx512, python, python-dev)" ;;
         esac
     done
     mkdir -p "$log_dir"
@@ -266,14 +275,16 @@ main() {
             install_packages $missing
             missing=$(missing_packages needed $wanted)
             [ -z "$missing" ] ||
-                die "still missing after installing: ${missing//$'\n'/ } (see ${log_dir#"$root"/}/packages.log)"
+                die "still missing after installing: ${missing//$'\n'/ }" \
+                    "(see ${log_dir#"$root"/}/packages.log)"
         fi
         # Apart from the others, group by group: one package that is not to be had stops all that are
         # installed with it.
         for group in $wanted; do
             missing=$(missing_packages optional "$group") optional=""
             if [ -n "$missing" ]; then
-                (install_packages $missing) || say "setup.sh: going on without ${missing//$'\n'/ }, which is optional"
+                (install_packages $missing) ||
+                    say "setup.sh: going on without ${missing//$'\n'/ }, which is optional"
             fi
         done
     }
@@ -281,7 +292,9 @@ main() {
     # Elsewhere there is nothing to make it from, and on AArch64 no need for it: the suite says so.
     if [ "$manager" = apt ] && [ "$(uname -m)" = x86_64 ]; then
         case "$wanted " in *" arm "*) "$root/scripts/cross/sysroot.sh" ;; esac
-        case "$wanted " in *" avx512 "*) "$root/scripts/cross/kernel.sh" || say "setup.sh: going on without it" ;; esac
+        case "$wanted " in *" avx512 "*)
+            "$root/scripts/cross/kernel.sh" || say "setup.sh: going on without it" ;;
+        esac
     fi
 }
 

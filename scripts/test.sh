@@ -46,7 +46,8 @@ while [ $# -gt 0 ]; do
             ;;
         --list)
             sed -n '/^# suite  /,$p' "$suites_def" | sed 's/^# //'
-            printf '\n%s\n' "limit, full: minutes after which a suite is ended, usually and with --full; not what it takes"
+            printf '\n%s %s\n' "limit, full: minutes after which a suite is ended, usually and with --full;" \
+                "not what it takes"
             exit 0
             ;;
         --full) export ATTNSCOPE_TEST_FULL=1 ;;
@@ -81,7 +82,7 @@ groups=(python-dev)
 for suite in "${chosen[@]}"; do
     for group in $(groups_of "$suite"); do
         # Where the CPU has AVX-512 nothing is emulated, unless everything is to run.
-        if [ "$group" != avx512 ] || [ -n "${ATTNSCOPE_TEST_FULL:-}" ] || ! has_avx512; then
+        if [ "$group" != avx512 ] || is_full || ! has_avx512; then
             groups+=("$group")
         fi
     done

@@ -14,5 +14,6 @@ private_apt() {
     apt_options=(-o APT::Architecture="$2" -o APT::Architectures="$2" -o Dir::State="$1"
         -o Dir::State::lists="$1/lists" -o Dir::State::status="$1/status" -o Dir::Cache="$1/cache"
         -o APT::Sandbox::User="$(id -un)" -o Debug::NoLocking=1 -o Acquire::Languages=none
-        -o APT::Install-Recommends=0 -o APT::Update::Post-Invoke=true -o APT::Update::Post-Invoke-Success=true)
+        -o APT::Install-Recommends=0 -o APT::Update::Post-Invoke=true
+        -o APT::Update::Post-Invoke-Success=true)
 }

@@ -26,7 +26,8 @@ if [ "${VERSION_CODENAME:-}" != bookworm ]; then
     for suite in bookworm bookworm-updates; do
         echo "deb [signed-by=$keyring] http://deb.debian.org/debian $suite main"
     done >"$work/apt/sources.list"
-    echo "deb [signed-by=$keyring] http://deb.debian.org/debian-security bookworm-security main" >>"$work/apt/sources.list"
+    echo "deb [signed-by=$keyring] http://deb.debian.org/debian-security bookworm-security main" \
+        >>"$work/apt/sources.list"
     apt_options+=(-o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null)
 fi
 
@@ -34,10 +35,12 @@ fetch() {
     local package
     apt-get "${apt_options[@]}" update || true # a source that fails is judged by what is missing below
     # The package of that name only points to the present version.
-    package=$(apt-cache "${apt_options[@]}" depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p')
+    package=$(apt-cache "${apt_options[@]}" depends linux-image-cloud-amd64 |
+        sed -n 's/.*Depends: \(linux-image-.*\)/\1/p')
     [ -n "$package" ] || return 1
     (cd "$work" && apt-get "${apt_options[@]}" download "$package") || return 1
-    dpkg-deb --fsys-tarfile "$work"/linux-image-*.deb | tar -x -C "$work/tree" --strip-components=2 --wildcards './boot/vmlinuz-*' || return 1
+    dpkg-deb --fsys-tarfile "$work"/linux-image-*.deb |
+        tar -x -C "$work/tree" --strip-components=2 --wildcards './boot/vmlinuz-*' || return 1
     mv "$work"/tree/vmlinuz-* "$work/tree/vmlinuz"
 }
 
@@ -45,7 +48,7 @@ printf 'fetching a kernel for the emulator into %s\n' "${kernel#"$root"/}" >&2
 if ! fetch >"$log" 2>&1; then
     tail -n 15 "$log" >&2
     printf 'kernel.sh: could not download the kernel (above: the end of %s).%s\n' "${log#"$root"/}" \
-        " Run scripts/cross/kernel.sh again when the archive can be reached, or leave out the suite: avx512" >&2
+        " Run scripts/cross/kernel.sh again when the archive can be reached, or leave out suite avx512" >&2
     exit 2
 fi
 rm -rf "$kernel"

@@ -1,13 +1,12 @@
-"""The documents: what they point to exists, and their lines fit."""
+"""The documents: what they point to exists; and the layout of all text."""
 
 import re
 from pathlib import Path
 
 import pytest
-from testrunner.lint import tracked_files
+from testrunner.lint import text_faults, tracked_files
 from testrunner.suites import ROOT, c_programs
 
-WIDTH = 110
 DOCUMENTS = [name for name in tracked_files() if name.endswith(".md")]
 
 
@@ -20,11 +19,29 @@ def test_documents_are_found():
     assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/numerics.md"} <= set(DOCUMENTS)
 
 
-# Guards lines that a terminal breaks. Rows of a table cannot be wrapped.
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_lines_fit(name):
-    long = [line for line in text_of(name).splitlines() if len(line) > WIDTH and not line.startswith("|")]
-    assert not long
+# Guards lines that a terminal breaks, a missing newline at the end, and spaces that nobody sees.
+def test_text_is_laid_out():
+    assert not text_faults(tracked_files())
+
+
+# Guards the search itself: each fault, and what may be wide.
+@pytest.mark.parametrize(
+    ("name", "text", "faults"),
+    [
+        ("a.md", "fine\n\nfine\n", 0),
+        ("a.md", "", 0),
+        ("a.md", "no newline", 1),
+        ("meson.build", "two newlines\n\n", 1),
+        ("a.sh", "space \n\t\n", 2),
+        ("a.build", "x" * 110 + "\n" + "x" * 111 + "\n", 1),
+        ("a.md", "| " + "x" * 111 + "\n", 0),
+        ("a.wrap", "url = https://" + "x" * 111 + "\n", 0),
+        ("a.svg", "x" * 111 + " ", 0),
+    ],
+)
+def test_faults_of_text(tmp_path, name, text, faults):
+    (tmp_path / name).write_text(text)
+    assert len(text_faults([name], tmp_path)) == faults
 
 
 # Guards links to files that were moved, and to headings that were renamed.

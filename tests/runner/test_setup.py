@@ -1,9 +1,11 @@
 """scripts/setup.sh on machines made up of a PATH: what is missing there, what it says and what it installs."""
 
+import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,22 @@ def test_installs_optional_package_apart(machine, refuses):
     assert needed.endswith(" libbenchmark-dev libjansson-dev")
     assert optional.endswith(" libhwloc-dev")
     assert ("going on without libhwloc-dev" in done.stderr) == (refuses == "libhwloc-dev")
+
+
+# Guards that the long form is asked for by the same values in the scripts, the runner and the C tests
+# (is_set() in tests/support.c): 0 is off.
+@pytest.mark.parametrize(("value", "full"), [("", False), ("0", False), ("1", True), ("yes", True)])
+def test_values_that_mean_full(value, full):
+    env = {**os.environ, "ATTNSCOPE_TEST_FULL": value}
+    script = f"ATTNSCOPE_TEST_FULL='{value}'; . {ROOT}/scripts/setup.sh; is_full"
+    assert (subprocess.run(["bash", "-c", script], env=env).returncode == 0) == full
+    runner = "import sys; sys.path.insert(0, 'scripts'); from testrunner import builds; print(builds.FULL)"
+    said = subprocess.run([sys.executable, "-c", runner], capture_output=True, text=True, cwd=ROOT, env=env)
+    assert said.stdout.strip() == str(full), said.stderr
+    # Nothing in the scripts looks at the variable in a way of its own.
+    for name in ("test.sh", "setup.sh", "bench.sh"):
+        uses = re.findall(r"^.*ATTNSCOPE_TEST_FULL.*$", (ROOT / "scripts" / name).read_text(), re.MULTILINE)
+        assert all("export ATTNSCOPE_TEST_FULL=1" in use or "in '' | 0)" in use for use in uses), uses
 
 
 # Guards that nothing is said or installed where everything is there.
