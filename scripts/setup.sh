@@ -253,7 +253,9 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | avx512 | python) wanted+=" $group" ;;
+            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | avx512 | python)
+                wanted+=" $group"
+                ;;
             python-dev)
                 wanted+=" python"
                 requirements+=("$root/scripts/requirements-dev.txt")

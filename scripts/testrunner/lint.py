@@ -35,9 +35,9 @@ def written_in(language: str, suffix: str, names: list[str]) -> list[str]:
 WIDTH = 110
 # Not text that somebody wrote: pictures and data, and inputs of tests to the byte.
 _DATA = re.compile(r"\.(svg|png|npy|npz|json)$|^tests/fuzz/corpus/")
-# Where lines may be longer: what `ruff format` leaves so, pages of HTML, tables that are read by column, and
-# lines that hold an address.
-_WIDE = re.compile(r"\.(py|jinja)$|^scripts/testrunner/suites\.def$")
+# Where lines may be longer: what the formatters of C and Python leave so, pages of HTML, tables that are read
+# by column, and lines that hold an address.
+_WIDE = re.compile(r"\.(py|c|h|cc|jinja)$|^scripts/testrunner/suites\.def$")
 _WIDE_LINE = re.compile(r"^\||https?://|^(?:#| ) {7}\w+ +(?:look for|\w+\??:\S+) ")
 
 
