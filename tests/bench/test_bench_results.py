@@ -216,8 +216,8 @@ def test_several_threads(measured):
     assert [row["threads_used"] for row in results["benchmarks"]] == [1, 2]
     cpus = [thread["cpu"] for thread in results["context"]["binding"]]
     assert len(set(cpus)) == 2
-    one, two = (row["min_ns"] for row in results["benchmarks"])
-    assert two > 0.4 * one
+    for row in results["benchmarks"]:  # what is reported of the samples is not divided by the threads
+        assert row["min_ns"] == min(row["samples_ns"]) <= row["real_time"] <= max(row["samples_ns"])
     # The same work by one thread or two.
     assert results["benchmarks"][0]["checksum"] == results["benchmarks"][1]["checksum"]
 
@@ -227,7 +227,10 @@ def test_levels_and_algorithms_compute_the_same(measured):
     rows = measured("--n", "100", "--pattern", "causal", "--algorithm", "naive", "--algorithm", "flash")
     rows = rows["benchmarks"] + measured("--n", "100", "--pattern", "causal", "--isa", "scalar")["benchmarks"]
     sums = [row["checksum"] for row in rows]
-    assert sums == pytest.approx([sums[0]] * len(sums), rel=1e-3, abs=1e-3)
+    # An output is a mean of at most 100 values below 3.47 (bench/inputs.c), its float32 error below 100 * 2^-23
+    # of that; errors that lean to no side (test_edges_accuracy.c) add up as the root of the outputs' number.
+    tolerance = math.sqrt(100 * 64) * 100 * 2**-23 * 3.47
+    assert sums == pytest.approx([sums[0]] * len(sums), rel=0, abs=tolerance)
 
 
 def test_the_order_is_shuffled_by_the_seed(measured):
