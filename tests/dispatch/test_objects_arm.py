@@ -1,18 +1,18 @@
 """The same audit as in test_objects.py for AArch64: what the objects of the cross build hold, or on AArch64
 those of the native one, and what the cross compiler makes of the levels.
 
-NEON is part of every AArch64, so no level's code is forbidden elsewhere; what no level asks for is: SVE, half
-precision and bfloat16 arithmetic, dot products, atomics of ARMv8.1, cryptography, CRC.
+NEON is part of every AArch64, so no level's code is forbidden elsewhere; what no level asks for is all that
+ARMv8.0-A does not have: SVE, arithmetic on half precision and bfloat16, dot products, atomics, cryptography, CRC.
 """
 
 import platform
 import re
 import subprocess
-from collections import Counter
 
 import pytest
+from machine_code import instructions, lacking
 from test_isa_flags import ROOT, flags
-from test_objects import BASELINE, compile_object, faults_of_symbols, instructions, tree
+from test_objects import BASELINE, compile_object, faults_of_symbols, tree
 
 NATIVE = platform.machine() in ("aarch64", "arm64")
 PREFIX = "" if NATIVE else "aarch64-linux-gnu-"
@@ -22,40 +22,19 @@ LEVEL_FLAGS = {
 }
 LEVELS = sorted(LEVEL_FLAGS)
 
-# Instructions that ARMv8.0-A does not have, as far as compilers make them from C or intrinsics do.
-OTHERS = re.compile(
-    r"^(?:[su]dot|us?dot|[su]mmla|usmmla|bf\w+|fml[as]l2?|sqrdml[as]h|fcmla|fcadd|fjcvtzs|ldapu?r\w*|eor3|bcax|rax1"
-    r"|(?:cas|swp|ld(?:add|clr|eor|set|[su]max|[su]min)|st(?:add|clr|eor|set|[su]max|[su]min))(?:p|a?l?[bh]?)"
-    r"|aes\w+|sha\d+\w*|pmull2?|crc32\w*|ptrue|whilel\w+|ld1[bhwd]|st1[bhwd]|ld1r[bhwd]\w*)$"
-)
-BITFIELDS = {"bfi", "bfxil", "bfc", "bfm"}  # of ARMv8.0, though they begin like those of bfloat16
-SVE = re.compile(r"\bz\d+\.[bhsdq]\b|\bp\d+/[mz]\b|\bp\d+\.[bhsd]\b")
-# Half precision is storage: only conversions, moves, loads and stores may name it.
-HALF = re.compile(r"\bh\d+\b|\bv\d+\.[48]h\b")
-STORAGE = re.compile(r"^(?:fcvt(?:l|n)?2?|ldp?u?r?|stp?u?r?|ldu?r|stu?r)$")
 VECTOR_FMA = re.compile(r"^v\d+\.4s")
 
 
-def classes(path):
-    """How many instructions of each kind the object has."""
-    kinds = Counter()
-    for mnemonic, operands in instructions(path, PREFIX + "objdump"):
-        kinds["all"] += 1
-        kinds["neon"] += mnemonic == "fmla" and bool(VECTOR_FMA.match(operands))
-        half = mnemonic.startswith("f") and HALF.search(operands) and not STORAGE.match(mnemonic)
-        if SVE.search(operands) or half or OTHERS.match(mnemonic) and mnemonic not in BITFIELDS:
-            kinds[f"other: {mnemonic}"] += 1
-    return kinds
-
-
-def fault(kinds, level):
-    """Why an object of this level (None: outside of the levels) may not have these instructions."""
-    others = [kind for kind in kinds if kind.startswith("other: ")]
-    if not kinds["all"]:
+def fault(path, level):
+    """Why an object of this level (None: outside of the levels) may not have its instructions; empty if it may."""
+    code = instructions(path, PREFIX)
+    if not code:
         return "no instruction was found"
-    if others:
-        return f"instructions of no level: {', '.join(others)}"
-    if (level == "neon") != (kinds["neon"] > 0) and level is not None:
+    beyond = lacking(code, "arm64", {"CPU_NEON"}, PREFIX)
+    if beyond:
+        return f"instructions that no level asks for: {'; '.join(beyond[:20])}"
+    own = any(line.mnemonic == "fmla" and VECTOR_FMA.match(line.operands) for line in code)
+    if (level == "neon") != own and level is not None:
         return "none of the level's own instructions" if level == "neon" else "vector arithmetic"
     return ""
 
@@ -74,7 +53,7 @@ def compiled(optimisation, source, output, more):
 
 
 def check_level(path, level):
-    assert fault(classes(path), level) == ""
+    assert fault(path, level) == ""
     listing = subprocess.run(
         [PREFIX + "nm", "--format=posix", path], capture_output=True, text=True, check=True
     )
@@ -95,7 +74,7 @@ def test_built_level(level):
 def test_built_baseline():
     objects = [path for top in BASELINE for path in sorted((arm_tree() / top).rglob("*.o"))]
     assert len(objects) > 40
-    faults = {str(path): fault(classes(path), None) for path in objects}
+    faults = {str(path): fault(path, None) for path in objects}
     assert {name: why for name, why in faults.items() if why} == {}
 
 
@@ -104,7 +83,7 @@ def test_built_baseline():
 @pytest.mark.parametrize(
     ("code", "more", "level", "expected"),
     [
-        ("void f(float *a, int n) { for (int i = 0; i < n; i++) a[i] *= 2; }", ["-O3", "-march=armv8.2-a+sve"], None, "of no level"),
+        ("void f(float *a, int n) { for (int i = 0; i < n; i++) a[i] *= 2; }", ["-O3", "-march=armv8.2-a+sve"], None, "that no level asks for"),
         ("_Float16 f(_Float16 a, _Float16 b) { return a * b; }", ["-march=armv8.2-a+fp16"], None, "fmul"),
         ("int f(int *a) { return __atomic_fetch_add(a, 1, 5); }", ["-march=armv8.1-a"], None, "ldadd"),
         ("#include <arm_neon.h>\nint32x4_t f(int32x4_t a, int8x16_t b) { return vdotq_s32(a, b, b); }", ["-march=armv8.2-a+dotprod"], "neon", "sdot"),
@@ -117,5 +96,5 @@ def test_built_baseline():
 )  # fmt: skip
 def test_audit_refuses(tmp_path, code, more, level, expected):
     (tmp_path / "a.c").write_text(code + "\n")
-    found = fault(classes(compiled("-O1", tmp_path / "a.c", tmp_path / "o.o", more)), level)
+    found = fault(compiled("-O1", tmp_path / "a.c", tmp_path / "o.o", more), level)
     assert expected in found and bool(expected) == bool(found)
