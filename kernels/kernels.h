@@ -62,6 +62,8 @@ typedef struct attn_flash_tile {
 /* Depth of one pass of `matmul`: a B panel of it (16 to 32 KiB) stays in L1. An element's sum is cut into one
  * chain for each pass, so a product in steps of a multiple of it is bit for bit that in one step. */
 #define ATTN_MATMUL_DEPTH 256
+/* A panels of one pass: they stay in L2 while all B panels go by. */
+#define ATTN_MATMUL_PANELS 32
 
 typedef struct attn_kernels {
     const char *name;      /* the ISA level */

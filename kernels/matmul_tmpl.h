@@ -88,8 +88,7 @@ static __attribute__((noinline)) void tile_edge(int64_t k, const float *a, const
         memcpy(c + i * c_stride, whole + i * NR, (size_t)cols * sizeof *c);
 }
 
-/* Rows of one pass: their A panels stay in L2 while all B panels go by. */
-#define MATMUL_ROWS (MR * 32)
+#define MATMUL_ROWS (MR * ATTN_MATMUL_PANELS)
 
 static void matmul(int64_t m, int64_t n, int64_t k, const float *a, const float *b, int64_t b_panel_stride,
                    float *c, int64_t c_stride, bool accumulate) {

@@ -156,6 +156,8 @@ static const recorded broken[] = {
     {"XCR0 0xE3: ZMM without YMM", BROKEN(0x16, LEAF1, LEAF7, 0xE3), 0, CPU_TUNE_SLOW_512, 6, 0x55, 4,
      "scalar", "the OS has not enabled YMM state (XCR0 = 0xe3)",
      "the OS has not enabled YMM state (XCR0 = 0xe3)"},
+    {"XCR0 0xC7: no opmask state", BROKEN(0x16, LEAF1, LEAF7, 0xC7), AVX_2, CPU_TUNE_SLOW_512, 6, 0x55, 4,
+     "avx2", "", "the OS has not enabled ZMM state (XCR0 = 0xc7)"},
     {"maximum leaf below 7: leaf 7 repeats another one", BROKEN(0x6, LEAF1, LEAF7, 0xFF),
      CPU_AVX | CPU_FMA | CPU_F16C, 0, 6, 0x55, 4, "scalar", "the CPU lacks avx2 (its CPUID ends at leaf 6)",
      "the CPU lacks avx2, avx512f, avx512bw, avx512dq, avx512vl (its CPUID ends at leaf 6)"},
@@ -230,6 +232,21 @@ static void test_recorded(void **state) {
 static void test_broken(void **state) {
     for (size_t i = 0; i < COUNT_OF(broken); i++)
         check_machine(&broken[i]);
+}
+
+/* Guards every part of the state alone and with the others: XCR0 has a bit for each, SSE (1), YMM (2), opmask
+ * (5), the upper halves of ZMM0-15 (6) and ZMM16-31 (7). All of them or the level does not run. */
+static void test_states(void **state) {
+    for (unsigned xcr0 = 0; xcr0 < 0x400; xcr0++) {
+        cpu_x86_raw raw = BROKEN(0x16, LEAF1, LEAF7, xcr0);
+        cpu_info cpu;
+        cpu_decode_x86(&raw, &cpu);
+        const bool ymm = (xcr0 >> 1 & 1) && (xcr0 >> 2 & 1);
+        const bool zmm = ymm && (xcr0 >> 5 & 1) && (xcr0 >> 6 & 1) && (xcr0 >> 7 & 1);
+        const uint32_t expected = (ymm ? AVX_2 : 0) | (zmm ? AVX_512 : 0);
+        if (cpu.features != expected)
+            test_fail("XCR0 0x%x: features 0x%x, expected 0x%x", xcr0, cpu.features, expected);
+    }
 }
 
 /* Guards the text fields: vendor order of registers, blanks around brands, bytes that JSON cannot hold. */
@@ -321,11 +338,9 @@ static void test_agrees_with_compiler(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded),
-        cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_arm),
-        cmocka_unit_test(test_agrees_with_compiler),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_states),   cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_arm),      cmocka_unit_test(test_agrees_with_compiler),
     };
     return test_run("cpu", tests, COUNT_OF(tests));
 }

@@ -122,6 +122,73 @@ static void depths(void **state) {
     test_note("%s: used %.3f of the tolerance", kernels->name, used);
 }
 
+/* Guards: what one pass leaves, the next one adds to, in every group of rows that goes through the passes: a
+ * product of more rows than one group has and of more depth than one pass, whole tiles and edges, exactly. */
+static void passes(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t m = ATTN_MATMUL_PANELS * kernels->mr + kernels->mr + 1,
+                  n = test_quick() ? 2 : kernels->nr + 2;
+    const int64_t ks[] = {ATTN_MATMUL_DEPTH, ATTN_MATMUL_DEPTH + 3};
+    for (size_t k = 0; k < COUNT_OF(ks); k++) {
+        product p = product_new(kernels, m, n, ks[k], 1, GUARD_BACK, true);
+        const int64_t panel = ks[k] * kernels->nr;
+        for (int rounds = 1; rounds <= 2; rounds++) {
+            test_call(kernels->matmul(m, n, ks[k], p.packed_a.data, p.packed_b.data, panel, p.c.data,
+                                      p.c_stride, rounds > 1));
+            check(&p, rounds, "passes");
+        }
+        product_free(&p);
+    }
+}
+
+/* Guards: depth 0 makes a product of zeros, and adds nothing where it accumulates. */
+static void no_depth(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t m = kernels->mr + 1, n = kernels->nr + 1;
+    product p = product_new(kernels, m, n, 0, 2, GUARD_BACK, true);
+    float *c = p.c.data;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            c[i * p.c_stride + j] = (float)(1 + i * n + j);
+    test_call(kernels->matmul(m, n, 0, p.packed_a.data, p.packed_b.data, 0, c, p.c_stride, true));
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            assert_true(c[i * p.c_stride + j] == (float)(1 + i * n + j));
+    test_call(kernels->matmul(m, n, 0, p.packed_a.data, p.packed_b.data, 0, c, p.c_stride, false));
+    check(&p, 1, "no depth");
+    product_free(&p);
+}
+
+/* Guards docs/numerics.md: chains of at most 256 products, at whole tiles and at edges. 2^24 + 1 is 2^24 in
+ * float32, so a chain that begins with 2^24 swallows the ones after it, and only those: what is left of k
+ * tells its length. A step of `flash` has at most that many keys, and 128 at `scalar`. */
+static void chains(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    const int64_t m = kernels->mr + 1, n = kernels->nr + 1, k = 1020;
+    product p = product_new(kernels, m, n, k, 0, GUARD_BACK, true);
+    guard a = floats(m * k, GUARD_BACK), b = floats(n * k, GUARD_BACK);
+    guard packed_a = floats(round_up(m, kernels->mr) * k, GUARD_BACK);
+    guard packed_b = floats(round_up(n, kernels->nr) * k, GUARD_BACK);
+    for (int64_t i = 0; i < m * k; i++)
+        ((float *)a.data)[i] = i % k == 0 ? 0x1p24f : 1.0f;
+    for (int64_t i = 0; i < n * k; i++)
+        ((float *)b.data)[i] = 1.0f;
+    kernels->pack_a(packed_a.data, a.data, ATTN_F32, k, m, k, 1);
+    kernels->pack_bt(packed_b.data, b.data, ATTN_F32, k, n, k);
+    test_call(kernels->matmul(m, n, k, packed_a.data, packed_b.data, k * kernels->nr, p.c.data, n, false));
+    for (int64_t i = 0; i < m * n; i++) {
+        const int64_t length = k - (int64_t)(((float *)p.c.data)[i] - 0x1p24f);
+        if (length < 1 || length > 256)
+            test_fail("element %d: a chain of %d", (int)i, (int)length);
+    }
+    assert_in_range(kernels->key_block, 64, strcmp(kernels->name, "scalar") == 0 ? 128 : 256);
+    guard_free(&a);
+    guard_free(&b);
+    guard_free(&packed_a);
+    guard_free(&packed_b);
+    product_free(&p);
+}
+
 /* Guards: panels may lie apart, and what lies between them is not used. */
 static void panels_apart(void **state) {
     const attn_kernels *kernels = test_kernels(state);
@@ -183,6 +250,9 @@ int main(void) {
     test_list list = {0};
     test_add_levels(&list, "matmul shapes", shapes);
     test_add_levels(&list, "matmul depths", depths);
+    test_add_levels(&list, "matmul passes", passes);
+    test_add_levels(&list, "matmul no depth", no_depth);
+    test_add_levels(&list, "matmul chains", chains);
     test_add_levels(&list, "matmul panels apart", panels_apart);
     test_add_levels(&list, "matmul rows stand alone", rows_stand_alone);
     test_add_levels(&list, "matmul special values", special_values);

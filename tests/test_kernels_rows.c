@@ -356,14 +356,38 @@ static void stream(void **state) {
     each_size(test_kernels(state), stream_one);
 }
 
-/* Guards: the peak loop takes its rounds seriously: finite, and its result depends on their number. */
+/* What fma_peak returns: every chain with its own start, `iterations` times x = x + 0.75 * 0.25, or
+ * x = x * 0.75 + 0.25 where the level has no FMA; the sum of all, one lane after the other. */
+static float peak_expected(const attn_kernels *kernels, int64_t iterations) {
+    const bool fused = strcmp(kernels->name, "scalar") != 0;
+    const int64_t chains = kernels->peak_flops / (2 * kernels->lanes);
+    float sum = 0.0f;
+    for (int64_t i = 0; i < chains; i++) {
+        float x = (float)(iterations & 1) + 0.0625f * (float)i;
+        for (int64_t n = 0; n < iterations; n++)
+            if (fused)
+                x += 0.1875f; /* the product is exact: one rounding */
+            else
+                x = x * 0.75f + 0.25f;
+        sum += x;
+    }
+    return sum * (float)kernels->lanes; /* lanes hold the same: sums of 2, 4, 8 and 16 of them are exact */
+}
+
+/* Guards: the peak loop does what it is said to do, no less: its result is that of exactly so many rounds of
+ * as many chains as its FLOPs are counted for. */
 static void fma_peak(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    float some, more;
-    test_call(some = kernels->fma_peak(3));
-    test_call(more = kernels->fma_peak(1000));
-    assert_true(isfinite(some) && isfinite(more) && some != more);
+    const int64_t iterations[] = {0, 1, 2, 3, 4, 7, 8, 10, 11, 63, 64, 1000, 1001};
+    assert_int_equal(kernels->peak_flops % (2 * kernels->lanes), 0);
     assert_true(kernels->peak_flops >= 2 * kernels->lanes);
+    for (size_t i = 0; i < COUNT_OF(iterations); i++) {
+        float actual;
+        test_call(actual = kernels->fma_peak(iterations[i]));
+        const float expected = peak_expected(kernels, iterations[i]);
+        if (actual != expected)
+            test_fail("%d rounds: %.9g, expected %.9g", (int)iterations[i], (double)actual, (double)expected);
+    }
 }
 
 int main(void) {
