@@ -5,6 +5,7 @@ against flags that leave a required feature unused. The compiler itself is asked
 kernels/meson.build it defines a macro for each feature that it may use."""
 
 import ast
+import functools
 import re
 import shutil
 import subprocess
@@ -76,13 +77,14 @@ def flags() -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def macros(compiler: str, arguments: list[str]) -> set[str]:
+@functools.cache
+def macros(compiler: str, *arguments: str) -> frozenset[str]:
     """What the compiler predefines under these arguments."""
     command = [compiler, *arguments, "-dM", "-E", "-x", "c", "/dev/null"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode:
         pytest.skip(f"{compiler} does not compile for this target: {done.stderr.splitlines()[0]}")
-    return {line.split()[1] for line in done.stdout.splitlines()}
+    return frozenset(line.split()[1] for line in done.stdout.splitlines())
 
 
 def cases():
@@ -101,7 +103,7 @@ def bare_name(macro):
 
 def faults_of_flags(features, compiler, target, arguments):
     """How the macros that these arguments add differ from what the features of a level may add."""
-    bare, defined = macros(compiler, target), macros(compiler, [*target, *arguments])
+    bare, defined = macros(compiler, *target), macros(compiler, *target, *arguments)
     own = {MACROS[feature] for feature in features}
     beside = {name for feature in features for name in BESIDE.get(feature, "").split()}
     extra = {macro for macro in defined - bare - own if bare_name(macro) not in beside}
