@@ -39,6 +39,7 @@ readonly table='
         build   pc:jansson                 libjansson-dev           jansson-devel           jansson                jansson
         test    pc:cmocka                  libcmocka-dev            libcmocka-devel         cmocka                 cmocka
         test    cmd:nm                     binutils                 binutils                binutils               -
+        test    deb?:libbenchmark-tools    libbenchmark-tools       -                       -                      -
         clang   cmd:clang                  clang                    clang                   clang                  -
         clang   cmd:clang++                clang                    clang                   clang                  -
         clang   deb:libomp-dev             libomp-dev               libomp-devel            openmp                 libomp

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import stat
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 from . import strict_json
 from .command import not_installed, too_old
 from .launch import Program, one_line
+from .output import write_file
 from .results import ResultError, load_runs
 
 _EXAMPLES = """\
@@ -50,28 +48,10 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def replace_file(path: str, text: str) -> None:
-    """Puts the text in the place of a file: whole, with its mode, and through a link into what it points to."""
-    place = Path(os.path.realpath(path))
-    mode = stat.S_IMODE(place.stat().st_mode)
-    handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 def _write(path: str, analysis: dict[str, Any]) -> None:
     root = strict_json.loads(Path(path).read_bytes())
     assert isinstance(root, dict)
-    replace_file(
+    write_file(
         path, json.dumps(root | {"analysis": analysis}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     )
 

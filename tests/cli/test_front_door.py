@@ -12,7 +12,7 @@ import pytest
 from conftest import program
 
 BUILT_IN = ("info", "verify", "eval", "show")
-SUBCOMMANDS = (*BUILT_IN, "bench", "analyze", "report")
+SUBCOMMANDS = (*BUILT_IN, "bench", "analyze", "export", "merge", "report")
 
 
 def script(path: Path, text: str) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import program
 
-PAGES = ("", "info", "verify", "eval", "show", "bench", "analyze", "report")
+PAGES = ("", "info", "verify", "eval", "show", "bench", "analyze", "export", "merge", "report")
 
 
 def examples(page: str) -> list[str]:
@@ -51,8 +51,12 @@ def shell(tmp_path, results):
     python.chmod(0o755)
     for name in "QKV":
         np.save(work / f"{name}.npy", np.ones((2, 8, 4), np.float32))
-    for name in ("results", "zen5", "m1"):
+    for name in ("results", "zen5", "m1", "prefill"):
         (work / f"{name}.json").write_bytes(results)
+    # Of the same machine, but other rows.
+    (work / "decode.json").write_bytes(results.replace(b'/t1"', b'/t1/data:peaked"'))
+    (work / "host").mkdir()
+    (work / "host" / "results.json").write_bytes(results)
     environment = os.environ | {"PATH": f"{bin_directory}:{os.environ['PATH']}"}
     environment.pop("ATTNSCOPE_ISA", None)
 

@@ -210,7 +210,15 @@ def test_exports_are_the_header(destdir, shared_library):
 
 # Guards that the installed program runs where it stands and finds the subcommands that are programs.
 @pytest.mark.parametrize(
-    "arguments", [["info"], ["report", "--help"], ["analyze", "--help"], ["bench", "--help"]]
+    "arguments",
+    [
+        ["info"],
+        ["report", "--help"],
+        ["analyze", "--help"],
+        ["export", "--help"],
+        ["merge", "--help"],
+        ["bench", "--help"],
+    ],
 )
 def test_installed_program(environment, destdir, tmp_path, arguments):
     program = only(destdir, "bin/attnscope")

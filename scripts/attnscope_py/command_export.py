@@ -1,0 +1,80 @@
+"""`attnscope export`: a result file in the formats of other tools."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import strict_json
+from .command import not_installed, too_old
+from .launch import Program, one_line
+from .output import write_file
+from .results import ResultError, load_run
+
+PROGRAM = Program("attnscope export")
+fail = PROGRAM.fail
+
+_EXAMPLES = """\
+examples:
+  attnscope export results.json --format csv --out rows.csv
+  attnscope export results.json --format github-action > benchmark.json
+  attnscope export results.json --format openmetrics --out attnscope.prom
+
+Rows that were not measured are left out, and named on standard error. Times are medians in nanoseconds with their 95 %
+intervals (OpenMetrics: seconds). results.json itself is what Google Benchmark's tools read; the format of that name
+is for readers that mind what they do not know.
+
+exit codes: 0 done; 2 wrong usage, or a file that cannot be used; 4 a file in which nothing was measured
+"""
+
+
+def _arguments(argv: Sequence[str], formats: dict[str, str]) -> argparse.Namespace:
+    parser = PROGRAM.parser(
+        usage="attnscope export FILE --format FORMAT [--out FILE]",
+        description="The rows of attnscope bench in the formats of other tools.",
+        epilog="formats:\n"
+        + "".join(f"  {name:<18} {text}\n" for name, text in formats.items())
+        + "\n"
+        + _EXAMPLES,
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a results.json of attnscope bench")
+    parser.add_argument("--format", metavar="FORMAT", help=", ".join(formats))
+    parser.add_argument("--out", metavar="FILE", help="where to write (standard output)")
+    arguments = parser.parse_args(argv)
+    if not arguments.file:
+        parser.error("no result file given")
+    if arguments.format is None:
+        parser.error(f"--format is missing: {', '.join(formats)}")
+    if arguments.format not in formats:
+        parser.error(f"--format '{arguments.format}': expected one of {', '.join(formats)}")
+    return arguments
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command; returns or raises SystemExit with its exit code."""
+    if too_old():
+        fail(too_old())
+    try:
+        from .exports import FORMATS
+    except ImportError as error:
+        fail(not_installed(error))
+    arguments = _arguments(argv, {name: known.text for name, known in FORMATS.items()})
+    try:
+        run = load_run(arguments.file)
+    except ResultError as error:
+        fail(error, error.exit_code)
+    raw = strict_json.loads(Path(arguments.file).read_bytes())
+    assert isinstance(raw, dict)
+    text = FORMATS[arguments.format].make(run, raw)
+    if arguments.out is None:
+        PROGRAM.print_out(text)
+    else:
+        try:
+            write_file(arguments.out, text)
+        except OSError as error:
+            fail(f"cannot write {arguments.out}: {error.strerror}")
+    for row in run.excluded:
+        print(f"attnscope export: left out: {one_line(row.id)}: {one_line(row.reason)}", file=sys.stderr)
+    return 0

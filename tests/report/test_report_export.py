@@ -1,0 +1,200 @@
+"""`attnscope export`: each format as its consumer reads it, by the consumer's own code where there is some."""
+
+import csv
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import synthetic
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPARE = Path("/usr/share/benchmark/compare.py")  # of Debian's libbenchmark-tools
+FORMATS = ("google-benchmark", "csv", "csv-samples", "github-action", "bencher", "openmetrics")
+
+
+def export(*arguments, **options):
+    program = os.environ.get("ATTNSCOPE")
+    command = (
+        [os.path.abspath(program), "export"]
+        if program
+        else [sys.executable, ROOT / "scripts/attnscope-export"]
+    )
+    command = [*map(str, command), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
+
+
+def strict(text):
+    def constant(name):
+        pytest.fail(f"{name} is no JSON")
+
+    def unique(pairs):
+        assert len({key for key, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    return json.loads(text, parse_constant=constant, object_pairs_hook=unique)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A sweep with what consumers trip over: a failed row, an aggregate, one sample alone, a cap and a data kind in
+    ids. Its path and its rows that were measured, by id."""
+    rows = synthetic.sweep(isas=("scalar", "avx2"))
+    rows.append(synthetic.row("dense", "flash", "avx2", 96, [1234.5], extras="/cap30/data:peaked"))
+    rows.append(
+        synthetic.row(
+            "causal", "flash", "avx2", 96, [1.0], real_time=0, samples_ns=None, min_ns=None, max_ns=None
+        )
+        | {"error_occurred": True, "error_message": "no memory"}
+    )
+    rows.append(
+        rows[0] | {"run_type": "aggregate", "aggregate_name": "mean", "name": rows[0]["name"] + "_mean"}
+    )
+    path = synthetic.write(tmp_path_factory.mktemp("export") / "results.json", rows, cpu='A "quoted" \\ CPU')
+    return path, {row["id"]: row for row in rows[:-2]}
+
+
+@pytest.fixture(scope="module")
+def exported(source):
+    """By format: what is printed."""
+    found = {}
+    for name in FORMATS:
+        done = export(source[0], "--format", name)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("\n") == 1 and "nq96" in done.stderr and "no memory" in done.stderr
+        found[name] = done.stdout
+    return found
+
+
+def test_google_benchmark(source, exported):
+    """Only numbers and the library's own fields; the rows and times of the file."""
+    rows = source[1]
+    made = strict(exported["google-benchmark"])
+    assert isinstance(made["context"]["caches"], list) and made["context"]["library_build_type"] == "release"
+    assert [row["name"] for row in made["benchmarks"]] == list(rows)
+    for row in made["benchmarks"]:
+        assert row["real_time"] == rows[row["name"]]["real_time"] and row["time_unit"] == "ns"
+        assert not any(isinstance(value, (list, dict, bool)) for value in row.values())
+        assert {"run_name", "run_type", "iterations", "cpu_time", "threads"} <= set(row)
+
+
+def test_google_benchmark_by_its_own_tool(source, exported, tmp_path):
+    """compare.py of Google Benchmark reads both our file and the export, and finds every row unchanged."""
+    if not COMPARE.exists():
+        pytest.skip("needs compare.py of Google Benchmark: Debian's libbenchmark-tools")
+    path = tmp_path / "export.json"
+    path.write_text(exported["google-benchmark"])
+    done = subprocess.run(
+        [sys.executable, COMPARE, "--no-color", "benchmarks", source[0], path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("attention/") and "+0.0000" in line]
+    assert len(lines) == len(source[1]), done.stdout
+
+
+def test_csv(source, exported):
+    """A line for each row, equal columns, numbers that come back as they were."""
+    lines = list(csv.DictReader(io.StringIO(exported["csv"], newline=""), strict=True))
+    assert [line["id"] for line in lines] == list(source[1])
+    for line in lines:
+        row = source[1][line["id"]]
+        assert None not in line and None not in line.values()
+        assert line["cpu"] == 'A "quoted" \\ CPU'
+        assert (
+            float(line["median_ns"]) == row["real_time"] and int(line["pairs_useful"]) == row["pairs_useful"]
+        )
+        assert float(line["median_low_ns"]) <= float(line["median_ns"]) <= float(line["median_high_ns"])
+        assert line["stage"] == (row["id"].split("/stage:")[1] if "stage:" in row["id"] else "")
+
+
+def test_csv_of_samples(source, exported):
+    """Every sample of every row, once and in its order."""
+    found = {}
+    for line in csv.DictReader(io.StringIO(exported["csv-samples"], newline=""), strict=True):
+        samples = found.setdefault(line["id"], [])
+        assert int(line["sample"]) == len(samples)
+        samples.append(float(line["time_ns"]))
+    assert found == {key: row["samples_ns"] for key, row in source[1].items()}
+
+
+def test_github_action(source, exported):
+    """A list of name, unit, value and range, where the first of each name wins and NaN would end the action."""
+    entries = strict(exported["github-action"])
+    assert [entry["name"] for entry in entries] == list(source[1])
+    for entry in entries:
+        assert set(entry) == {"name", "unit", "value", "range", "extra"}
+        assert entry["unit"] == "ns" and entry["value"] == source[1][entry["name"]]["real_time"]
+        assert isinstance(entry["extra"], str) and float(entry["range"].removeprefix("± ")) >= 0
+
+
+def test_bencher(source, exported):
+    """Bencher Metric Format: benchmark, measure, and a value between its bounds."""
+    made = strict(exported["bencher"])
+    assert list(made) == list(source[1])
+    for name, measures in made.items():
+        assert set(measures) == {"latency"} and set(measures["latency"]) == {
+            "value",
+            "lower_value",
+            "upper_value",
+        }
+        metric = measures["latency"]
+        assert 0 < metric["lower_value"] <= metric["value"] <= metric["upper_value"]
+        assert metric["value"] == source[1][name]["real_time"] and len(name) <= 1024
+
+
+def test_openmetrics(source, exported):
+    """Prometheus's own parser takes it; times are seconds, ratios lie where ratios lie, labels survive quoting."""
+    families = {family.name: family for family in text_string_to_metric_families(exported["openmetrics"])}
+    (machine,) = families["attnscope_machine"].samples
+    assert machine.labels["cpu"] == 'A "quoted" \\ CPU' and machine.value == 1
+    times = {sample.labels["id"]: sample.value for sample in families["attnscope_time_seconds"].samples}
+    assert set(times) == set(source[1])
+    for name, value in times.items():
+        assert math.isclose(value, source[1][name]["real_time"] / 1e9, rel_tol=1e-8)
+    for family in families.values():
+        assert family.name == "attnscope_machine" or (family.unit and family.name.endswith(f"_{family.unit}"))
+        keys = [tuple(sorted(sample.labels.items())) for sample in family.samples]
+        assert len(keys) == len(set(keys))
+    assert all(0 <= s.value <= 1.05 for s in families["attnscope_cpu_share_ratio"].samples)
+
+
+def test_file_is_whole_or_as_it_was(source, exported, tmp_path):
+    """--out writes what would be printed; a file that cannot be written is an error, and nothing is left behind."""
+    out = tmp_path / "rows.csv"
+    assert export(source[0], "--format", "csv", "--out", out).returncode == 0
+    assert out.read_text() == exported["csv"]
+    done = export(source[0], "--format", "csv", "--out", tmp_path)
+    assert done.returncode == 2 and "not a regular file" in done.stderr
+    done = export(source[0], "--format", "csv", "--out", tmp_path / "none" / "rows.csv")
+    assert done.returncode == 2 and "No such file" in done.stderr
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(
+    "arguments,code,part",
+    [
+        ((), 2, "no result file"),
+        (("FILE",), 2, "--format is missing"),
+        (("FILE", "--format", "xml"), 2, "'xml'"),
+        (("missing.json", "--format", "csv"), 2, "missing.json"),
+        (("FAILED", "--format", "csv"), 4, "no row was measured"),
+    ],
+)
+def test_refused(source, tmp_path, arguments, code, part):
+    """One line that names what is wrong, and the exit code of its kind."""
+    failed = synthetic.row("dense", "flash", "avx2", 96, [1.0], error_occurred=True, error_message="x")
+    names = {"FILE": source[0], "FAILED": synthetic.write(tmp_path / "failed.json", [failed])}
+    done = export(*(names.get(a, a) for a in arguments))
+    assert (done.returncode, done.stdout) == (code, "")
+    assert (
+        done.stderr.startswith("attnscope export: ") and done.stderr.count("\n") == 1 and part in done.stderr
+    )
