@@ -24,6 +24,7 @@ static json_t *make_limits(const bench_limits *l) {
     json_t *object = json_object();
     bench_set_integer(object, "threads", l->threads);
     bench_set_integer(object, "bound", l->limits.bound);
+    json_object_set_new(object, "disturbed", json_boolean(roofline_disturbed(&l->limits)));
     json_t *isas = json_object();
     for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
         if (!(l->limits.peak[i].gflops > 0))
@@ -31,7 +32,9 @@ static json_t *make_limits(const bench_limits *l) {
         json_t *isa = json_object();
         bench_set_real(isa, "fma_gflops", l->limits.peak[i].gflops);
         bench_set_real(isa, "ghz", l->limits.peak[i].ghz);
+        bench_set_real(isa, "fma_cpu_share", l->limits.peak[i].cpu_share);
         bench_set_real(isa, "exp_g", l->limits.exp_g[i]);
+        bench_set_real(isa, "exp_cpu_share", l->limits.exp_cpu_share[i]);
         json_object_set_new(isas, attn_isa_name(i), isa);
     }
     json_object_set_new(object, "isa", isas);
@@ -42,7 +45,9 @@ static json_t *make_limits(const bench_limits *l) {
         json_t *level = json_object();
         bench_set_integer(level, "bytes", l->limits.level[i].bytes);
         bench_set_real(level, "read_gbs", l->limits.level[i].read_gbs);
+        bench_set_real(level, "read_cpu_share", l->limits.level[i].read_cpu_share);
         bench_set_real(level, "copy_gbs", l->limits.level[i].copy_gbs);
+        bench_set_real(level, "copy_cpu_share", l->limits.level[i].copy_cpu_share);
         json_object_set_new(levels, machine_level_key(i), level);
     }
     json_object_set_new(object, "level", levels);

@@ -53,36 +53,55 @@ static roofline_peak measure_fma(team *t, int me, const attn_kernels *kernels, d
     work w = {.kernels = kernels};
     roofline_peak peak;
     double before = machine_effective_ghz(1);
-    double rate = team_rate(t, me, fma_rounds, &w, milliseconds);
+    const team_figure best = team_rate(t, me, fma_rounds, &w, milliseconds);
     double after = machine_effective_ghz(1);
-    peak.gflops = rate * (double)kernels->peak_flops / 1e9;
+    peak.gflops = best.rate * (double)kernels->peak_flops / 1e9;
+    peak.cpu_share = best.cpu_share;
     peak.ghz = before > after ? before : after;
     return peak;
 }
 
-static double measure_exp(team *t, int me, const attn_kernels *kernels, double milliseconds) {
+/* The others: `unit` a round, in 10^9 a second. */
+static team_figure measure(team *t, int me, team_work of, work *w, double unit, double milliseconds) {
+    team_figure figure = team_rate(t, me, of, w, milliseconds);
+    figure.rate *= unit / 1e9;
+    return figure;
+}
+
+static team_figure measure_exp(team *t, int me, const attn_kernels *kernels, double milliseconds) {
     float x[EXP_COUNT], y[EXP_COUNT];
     for (int i = 0; i < EXP_COUNT; ++i)
         x[i] = -20.0f * (float)i / EXP_COUNT;
     work w = {.kernels = kernels, .from = x, .to = y, .count = EXP_COUNT};
-    return team_rate(t, me, exp_rounds, &w, milliseconds) * EXP_COUNT / 1e9;
+    return measure(t, me, exp_rounds, &w, EXP_COUNT, milliseconds);
 }
 
-static double measure_read(team *t, int me, const attn_kernels *kernels, float *buffer, int64_t bytes,
-                           double milliseconds) {
+static team_figure measure_read(team *t, int me, const attn_kernels *kernels, float *buffer, int64_t bytes,
+                                double milliseconds) {
     work w = {.kernels = kernels, .from = buffer, .count = bytes / 4};
-    return team_rate(t, me, read_rounds, &w, milliseconds) * (double)w.count * 4 / 1e9;
+    return measure(t, me, read_rounds, &w, (double)w.count * 4, milliseconds);
 }
 
-static double measure_copy(team *t, int me, const attn_kernels *kernels, float *buffer, int64_t bytes,
-                           double milliseconds) {
+static team_figure measure_copy(team *t, int me, const attn_kernels *kernels, float *buffer, int64_t bytes,
+                                double milliseconds) {
     int64_t half = bytes / 8;
     work w = {.kernels = kernels, .from = buffer, .to = buffer + half, .count = half};
-    return team_rate(t, me, copy_rounds, &w, milliseconds) * (double)half * 8 / 1e9;
+    return measure(t, me, copy_rounds, &w, (double)half * 8, milliseconds);
 }
 
 roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds) {
     return measure_fma(NULL, 0, kernels, or_default(milliseconds));
+}
+
+bool roofline_disturbed(const roofline *r) {
+    bool disturbed = false;
+    for (int i = 0; i < ROOFLINE_MAX_ISA; ++i)
+        disturbed = disturbed || (r->peak[i].gflops > 0 && (r->peak[i].cpu_share < BENCH_UNDISTURBED ||
+                                                            r->exp_cpu_share[i] < BENCH_UNDISTURBED));
+    for (int i = 0; i < ROOFLINE_LEVELS; ++i)
+        disturbed = disturbed || (r->level[i].bytes && (r->level[i].read_cpu_share < BENCH_UNDISTURBED ||
+                                                        r->level[i].copy_cpu_share < BENCH_UNDISTURBED));
+    return disturbed;
 }
 
 /* ---- Buffers ------------------------------------------------------------------ */
@@ -151,12 +170,14 @@ static void survey_levels(team *t, int me, const survey *s, float *buffer) {
         if (!figure->bytes)
             continue;
         tell(s, me, machine_level_name(level), "read");
-        double read = measure_read(t, me, s->best, buffer, figure->bytes, s->milliseconds);
+        const team_figure read = measure_read(t, me, s->best, buffer, figure->bytes, s->milliseconds);
         tell(s, me, machine_level_name(level), "copy");
-        double copy = measure_copy(t, me, s->best, buffer, figure->bytes, s->milliseconds);
+        const team_figure copy = measure_copy(t, me, s->best, buffer, figure->bytes, s->milliseconds);
         if (me == 0) {
-            figure->read_gbs = read;
-            figure->copy_gbs = copy;
+            figure->read_gbs = read.rate;
+            figure->read_cpu_share = read.cpu_share;
+            figure->copy_gbs = copy.rate;
+            figure->copy_cpu_share = copy.cpu_share;
         }
     }
 }
@@ -171,10 +192,11 @@ static void survey_body(team *t, int me, void *context) {
         tell(s, me, s->isa[i]->name, "fma");
         roofline_peak peak = measure_fma(t, me, s->isa[i], s->milliseconds);
         tell(s, me, s->isa[i]->name, "exp");
-        double exp_g = measure_exp(t, me, s->isa[i], s->milliseconds);
+        const team_figure exps = measure_exp(t, me, s->isa[i], s->milliseconds);
         if (me == 0) {
             s->result->peak[i] = peak;
-            s->result->exp_g[i] = exp_g;
+            s->result->exp_g[i] = exps.rate;
+            s->result->exp_cpu_share[i] = exps.cpu_share;
         }
     }
     survey_levels(t, me, s, s->buffers[me]);

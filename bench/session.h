@@ -13,8 +13,6 @@ extern "C" {
 
 /* Change of the first row, when repeated at the end, from which on the machine is said to drift. */
 #define BENCH_DRIFT 0.03
-/* Share of its CPU below which a row is said to have been disturbed. */
-#define BENCH_UNDISTURBED 0.95
 
 /* Limits measured before the sweep, for one number of threads. */
 typedef struct bench_limits {

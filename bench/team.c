@@ -5,9 +5,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct member {
-    int64_t start_ns, end_ns; /* of the last trial */
+    int64_t start_ns, end_ns, cpu_ns; /* of the last trial */
 } member;
 
 struct team {
@@ -18,7 +19,7 @@ struct team {
     member *members;
     atomic_int arrived, generation; /* the barrier */
     int64_t rounds;                 /* of the next trial; 0 ends the measurement. Member 0 writes it. */
-    double best;
+    team_figure best;
 };
 
 /* Spinning, since members must leave together; yielding after a while, since they may be more than
@@ -37,17 +38,29 @@ static void barrier(team *t) {
             sched_yield();
 }
 
-static int64_t time_rounds(team_work work, void *context, int64_t rounds) {
-    int64_t start = machine_now_ns();
+static int64_t cpu_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The CPU's clock is read outside the other: half a microsecond more, never less, of a trial that had it all.
+ */
+static void time_rounds(member *m, team_work work, void *context, int64_t rounds) {
+    const int64_t cpu = cpu_ns();
+    m->start_ns = machine_now_ns();
     work(context, rounds);
-    return machine_now_ns() - start;
+    m->end_ns = machine_now_ns();
+    m->cpu_ns = cpu_ns() - cpu;
 }
 
 /* Rounds that take about `target_ns`, found by doubling. */
 static int64_t calibrate(team_work work, void *context, int64_t target_ns) {
     int64_t rounds = 1;
     for (;;) {
-        int64_t ns = time_rounds(work, context, rounds);
+        member m;
+        time_rounds(&m, work, context, rounds);
+        const int64_t ns = m.end_ns - m.start_ns;
         if (ns >= target_ns / 4 || rounds > INT64_MAX / 16) {
             double wanted = (double)rounds * (double)target_ns / (double)(ns > 0 ? ns : 1);
             return wanted < 1 ? 1 : (int64_t)wanted;
@@ -56,32 +69,41 @@ static int64_t calibrate(team_work work, void *context, int64_t target_ns) {
     }
 }
 
-static double alone(team_work work, void *context, int64_t target_ns, int64_t budget_ns) {
-    int64_t rounds = calibrate(work, context, target_ns), end = machine_now_ns() + budget_ns;
-    double best = 0;
-    for (int trial = 0; trial < 3 || machine_now_ns() < end; ++trial) {
-        int64_t ns = time_rounds(work, context, rounds);
-        double rate = ns > 0 ? (double)rounds * 1e9 / (double)ns : 0;
-        best = rate > best ? rate : best;
+/* Keeps the better of *best and a trial of `count` members. The rate is that of work done by all between the
+ * first start and the last end: what they get together, at one time. A member's share counts from the first
+ * start: one that is kept from starting was disturbed, one that is through before the others was not. */
+static void keep_best(team_figure *best, const member *members, int count, int64_t rounds) {
+    int64_t start = members[0].start_ns, end = members[0].end_ns;
+    for (int i = 1; i < count; ++i) {
+        start = members[i].start_ns < start ? members[i].start_ns : start;
+        end = members[i].end_ns > end ? members[i].end_ns : end;
     }
-    return best;
+    const double rate = end > start ? (double)rounds * count * 1e9 / (double)(end - start) : 0;
+    if (rate <= best->rate)
+        return;
+    *best = (team_figure){rate, 1};
+    for (int i = 0; i < count; ++i) {
+        const double share = (double)members[i].cpu_ns / (double)(members[i].end_ns - start);
+        best->cpu_share = share < best->cpu_share ? share : best->cpu_share;
+    }
 }
 
-/* Work done by all between the first start and the last end: what they get together, at one time. */
-static double trial_rate(const team *t) {
-    int64_t start = t->members[0].start_ns, end = t->members[0].end_ns;
-    for (int i = 1; i < t->count; ++i) {
-        start = t->members[i].start_ns < start ? t->members[i].start_ns : start;
-        end = t->members[i].end_ns > end ? t->members[i].end_ns : end;
+static team_figure alone(team_work work, void *context, int64_t target_ns, int64_t budget_ns) {
+    int64_t rounds = calibrate(work, context, target_ns), end = machine_now_ns() + budget_ns;
+    team_figure best = {0, 0};
+    for (int trial = 0; trial < 3 || machine_now_ns() < end; ++trial) {
+        member m;
+        time_rounds(&m, work, context, rounds);
+        keep_best(&best, &m, 1, rounds);
     }
-    return end > start ? (double)t->rounds * t->count * 1e9 / (double)(end - start) : 0;
+    return best;
 }
 
 static bool stopped(const team *t) {
     return t->stop && *t->stop;
 }
 
-double team_rate(team *t, int me, team_work work, void *context, double milliseconds) {
+team_figure team_rate(team *t, int me, team_work work, void *context, double milliseconds) {
     /* Trials of 1 ms: long against the microseconds by which members start apart, short against a time
      * slice, so that some trials are left in peace. A team needs more of them: it is disturbed when any
      * of its members is. */
@@ -96,7 +118,7 @@ double team_rate(team *t, int me, team_work work, void *context, double millisec
     int64_t end = 0;
     int trial = 0;
     if (me == 0) {
-        t->best = 0;
+        t->best = (team_figure){0, 0};
         t->rounds = stopped(t) ? 0 : calibrate(work, context, target_ns);
         end = machine_now_ns() + budget_ns;
     }
@@ -105,18 +127,15 @@ double team_rate(team *t, int me, team_work work, void *context, double millisec
         if (t->rounds == 0)
             break;
         barrier(t); /* the first may have been a long wait; the second is left together */
-        self->start_ns = machine_now_ns();
-        work(context, t->rounds);
-        self->end_ns = machine_now_ns();
+        time_rounds(self, work, context, t->rounds);
         barrier(t);
         if (me == 0) {
-            double rate = trial_rate(t);
-            t->best = rate > t->best ? rate : t->best;
+            keep_best(&t->best, t->members, t->count, t->rounds);
             if (stopped(t) || (trial >= 2 && machine_now_ns() >= end))
                 t->rounds = 0;
         }
     }
-    double best = t->best;
+    const team_figure best = t->best;
     barrier(t); /* before member 0 starts the next one */
     return best;
 }

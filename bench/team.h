@@ -22,9 +22,15 @@ attn_status team_run(const machine *m, int count, team_body body, void *context,
 /* Does `rounds` rounds of something. */
 typedef void (*team_work)(void *context, int64_t rounds);
 
-/* Rounds per second of all members together: the best of short trials within `milliseconds` (twice that
- * for more than one member), at least three. `t` NULL is a team of the calling thread alone. Every member
- * gets the result. */
-double team_rate(team *t, int me, team_work work, void *context, double milliseconds);
+typedef struct team_figure {
+    double rate; /* rounds per second of all members together */
+    /* CPU time over wall time in that trial, of the member that got least of its CPU: at most 1; 0 where
+     * there was no trial. */
+    double cpu_share;
+} team_figure;
+
+/* The best of short trials within `milliseconds` (twice that for more than one member), at least three. `t`
+ * NULL is a team of the calling thread alone. Every member gets the result. */
+team_figure team_rate(team *t, int me, team_work work, void *context, double milliseconds);
 
 #endif

@@ -17,13 +17,14 @@ typedef struct info_report {
     roofline rooflines[2];     /* one thread; one a core */
     char measured_at[32];      /* local time with its offset, ISO 8601 */
     bool cached;               /* by an earlier run */
+    bool disturbed;            /* some of the figures were, by other work: they are not kept */
     bool kept;                 /* now, for later runs */
     char cache_file[PATH_MAX]; /* "" when there is no place for one */
 } info_report;
 
 /* What is kept of this machine (by fingerprint); false when there is nothing that can be used. */
 bool info_cache_load(info_report *report);
-/* Dates the figures just measured and keeps them for later runs. */
+/* Dates the figures just measured and keeps them for later runs, unless other work disturbed them. */
 void info_cache_store(info_report *report);
 
 /* Tables, then a drawing of the ceilings. */

@@ -68,7 +68,7 @@ static bool read_file(info_report *report, const json_t *file) {
         return false;
     for (int i = 0; i < wanted; ++i) {
         roofline *r = &report->rooflines[i];
-        if (!info_roofline_read(json_array_get(rooflines, (size_t)i), r) ||
+        if (!info_roofline_read(json_array_get(rooflines, (size_t)i), r) || roofline_disturbed(r) ||
             r->threads != (i == 0 ? 1 : m->default_threads))
             return false;
     }
@@ -92,6 +92,10 @@ void info_cache_store(info_report *report) {
     struct tm local;
     if (localtime_r(&now, &local))
         strftime(report->measured_at, sizeof report->measured_at, "%Y-%m-%dT%H:%M:%S%z", &local);
+    for (int i = 0; i < report->roofline_count; ++i)
+        report->disturbed = report->disturbed || roofline_disturbed(&report->rooflines[i]);
+    if (report->disturbed)
+        return;
     static cli_output output;
     json_t *file = json_object(), *rooflines = json_array();
     json_object_set_new(file, "schema", json_integer(CACHE_SCHEMA));

@@ -156,6 +156,8 @@ static json_t *measured(builder *b, const roofline *r) {
         put(b, entry, "effective_ghz", real(peak->ghz));
         put(b, entry, "flops_per_cycle_per_thread", real(peak->gflops / peak->ghz / r->threads));
         put(b, entry, "gexp_per_second", real(r->exp_g[i]));
+        put(b, entry, "fma_cpu_share", real(peak->cpu_share));
+        put(b, entry, "exp_cpu_share", real(r->exp_cpu_share[i]));
         append(b, peaks, entry);
     }
     for (int i = 0; i < ROOFLINE_LEVELS; ++i) {
@@ -165,10 +167,13 @@ static json_t *measured(builder *b, const roofline *r) {
         put(b, entry, "bytes_per_thread", positive_integer(level->bytes));
         put(b, entry, "read_gbs", real(level->read_gbs));
         put(b, entry, "copy_gbs", real(level->copy_gbs));
+        put(b, entry, "read_cpu_share", real(level->read_cpu_share));
+        put(b, entry, "copy_cpu_share", real(level->copy_cpu_share));
         append(b, bandwidth, entry);
     }
     put(b, object, "threads", json_integer(r->threads));
     put(b, object, "bound", json_integer(r->bound));
+    put(b, object, "disturbed", json_boolean(roofline_disturbed(r)));
     put(b, object, "peaks", peaks);
     put(b, object, "bandwidth", bandwidth);
     return object;
@@ -212,7 +217,9 @@ bool info_roofline_read(const json_t *object, roofline *r) {
         sound = sound && isa >= 0 && isa < ROOFLINE_MAX_ISA &&
                 read_number(entry, "fma_gflops", &r->peak[isa].gflops) &&
                 read_number(entry, "effective_ghz", &r->peak[isa].ghz) &&
-                read_number(entry, "gexp_per_second", &r->exp_g[isa]);
+                read_number(entry, "gexp_per_second", &r->exp_g[isa]) &&
+                read_number(entry, "fma_cpu_share", &r->peak[isa].cpu_share) &&
+                read_number(entry, "exp_cpu_share", &r->exp_cpu_share[isa]);
     }
     json_array_foreach(bandwidth, index, entry) {
         const int level = find_name(json_string_value(json_object_get(entry, "level")), machine_level_name,
@@ -220,7 +227,9 @@ bool info_roofline_read(const json_t *object, roofline *r) {
         double bytes;
         sound = sound && level >= 0 && read_number(entry, "bytes_per_thread", &bytes) && bytes < 0x1p62 &&
                 read_number(entry, "read_gbs", &r->level[level].read_gbs) &&
-                read_number(entry, "copy_gbs", &r->level[level].copy_gbs);
+                read_number(entry, "copy_gbs", &r->level[level].copy_gbs) &&
+                read_number(entry, "read_cpu_share", &r->level[level].read_cpu_share) &&
+                read_number(entry, "copy_cpu_share", &r->level[level].copy_cpu_share);
         if (sound)
             r->level[level].bytes = (int64_t)bytes;
     }

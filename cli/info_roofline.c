@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Ends a line, with the names of its figures that other work disturbed. */
+static void end_line(const char *first, double first_share, const char *second, double second_share) {
+    const bool one = first_share < BENCH_UNDISTURBED, two = second_share < BENCH_UNDISTURBED;
+    if (one || two)
+        printf("   disturbed: %s%s%s", one ? first : "", one && two ? ", " : "", two ? second : "");
+    putchar('\n');
+}
+
 static void print_roofline(const roofline *r) {
     printf("\nroofline, %d thread%s (%d bound)\n", r->threads, r->threads == 1 ? "" : "s", r->bound);
     printf("  %-8s %12s %8s %14s %10s\n", "level", "FMA GFLOP/s", "GHz", "FLOP/cycle", "Gexp/s");
@@ -12,21 +20,24 @@ static void print_roofline(const roofline *r) {
         const roofline_peak *peak = &r->peak[i];
         if (peak->gflops <= 0)
             continue;
-        printf("  %-8s %12.1f %8.2f %14.1f %10.3f\n", attn_isa_name(i), peak->gflops, peak->ghz,
+        printf("  %-8s %12.1f %8.2f %14.1f %10.3f", attn_isa_name(i), peak->gflops, peak->ghz,
                peak->ghz > 0 ? peak->gflops / peak->ghz / r->threads : 0, r->exp_g[i]);
+        end_line("FMA", peak->cpu_share, "exp", r->exp_cpu_share[i]);
     }
     printf("  %-8s %12s %8s %14s\n", "cache", "read GB/s", "", "copy GB/s");
     for (int i = 0; i < ROOFLINE_LEVELS; ++i) {
         const roofline_bandwidth *level = &r->level[i];
         char size[32];
         info_format_bytes(level->bytes, size, sizeof size);
-        if (level->bytes)
-            printf("  %-8s %12.1f %8s %14.1f   (%s a thread)\n", machine_level_name(i), level->read_gbs, "",
+        if (level->bytes) {
+            printf("  %-8s %12.1f %8s %14.1f   (%s a thread)", machine_level_name(i), level->read_gbs, "",
                    level->copy_gbs, size);
-        else
+            end_line("read", level->read_cpu_share, "copy", level->copy_cpu_share);
+        } else {
             printf("  %-8s not measured: %s\n", machine_level_name(i),
                    i == ROOFLINE_MEMORY ? "too little memory beside the caches"
                                         : "none, or its size is not known");
+        }
     }
 }
 
@@ -130,6 +141,11 @@ void info_print_rooflines(const info_report *report) {
     draw_roofline(&report->rooflines[0]);
     puts("\nFLOP/cycle is per thread; a multiply-add is 2 FLOP. A copy's bytes are those read and those\n"
          "written. Every figure is the best of several short trials.");
+    if (report->disturbed)
+        printf("disturbed: other work took more than %.0f %% of a CPU even in the best trial, so the figure "
+               "is too\n"
+               "low; nothing was kept, and the next --roofline measures again\n",
+               100 * (1 - BENCH_UNDISTURBED));
     if (report->cached)
         printf("measured %s, kept in %s; --measure measures again\n", report->measured_at,
                report->cache_file);

@@ -11,6 +11,7 @@
 #include "bench/build_info.h"
 #include "bench/machine.h"
 #include "bench/roofline.h"
+#include "bench/team.h"
 
 static machine *load(const machine_options *options) {
     attn_error error = {{0}};
@@ -159,6 +160,64 @@ static void test_roofline(void **state) {
     machine_free(m);
 }
 
+static void sleep_rounds(void *context, int64_t rounds) {
+    usleep(200 * (useconds_t)(rounds < 1000 ? rounds : 1000));
+}
+
+static void spin_rounds(void *context, int64_t rounds) {
+    for (volatile int64_t i = 0; i < 1000 * rounds; i++)
+        ;
+}
+
+typedef struct mixed {
+    team_figure of[2]; /* member 1 spins, sleeps */
+} mixed;
+
+static void mixed_body(team *t, int me, void *context) {
+    mixed *m = context;
+    const team_figure spinning = team_rate(t, me, spin_rounds, NULL, 4);
+    const team_figure sleeping = team_rate(t, me, me == 1 ? sleep_rounds : spin_rounds, NULL, 4);
+    if (me == 0) {
+        m->of[0] = spinning;
+        m->of[1] = sleeping;
+    }
+}
+
+/* Guards the share of the CPU that a figure's trial got: next to nothing where a thread sleeps, alone and as
+ * one of a team; never above 1. How much one gets that spins is for the machine's other work to say. */
+static void test_cpu_share(void **state) {
+    machine *m = load(NULL);
+    const team_figure sleeping = team_rate(NULL, 0, sleep_rounds, NULL, 4);
+    const team_figure spinning = team_rate(NULL, 0, spin_rounds, NULL, 4);
+    assert_true(sleeping.rate > 0 && sleeping.cpu_share > 0 && sleeping.cpu_share < 0.5);
+    assert_true(spinning.rate > 0 && spinning.cpu_share > 0 && spinning.cpu_share <= 1);
+    if (m->usable_threads > 1) {
+        mixed both;
+        int bound;
+        assert_int_equal(team_run(m, 2, mixed_body, &both, NULL, &bound, NULL), ATTN_OK);
+        assert_true(both.of[0].cpu_share > 0 && both.of[0].cpu_share <= 1);
+        assert_true(both.of[1].cpu_share > 0 && both.of[1].cpu_share < 0.5);
+    }
+    machine_free(m);
+}
+
+/* Guards that one disturbed figure is enough, whichever, and that those that are not there do not count. */
+static void test_disturbed(void **state) {
+    roofline quiet = {.threads = 1};
+    quiet.peak[1] = (roofline_peak){.gflops = 1, .ghz = 1, .cpu_share = BENCH_UNDISTURBED};
+    quiet.exp_cpu_share[1] = 1;
+    quiet.level[2] = (roofline_bandwidth){
+        .bytes = 256, .read_gbs = 1, .copy_gbs = 1, .read_cpu_share = 1, .copy_cpu_share = 1};
+    assert_false(roofline_disturbed(&quiet));
+    roofline busy[4] = {quiet, quiet, quiet, quiet};
+    busy[0].peak[1].cpu_share = 0.94;
+    busy[1].exp_cpu_share[1] = 0.94;
+    busy[2].level[2].read_cpu_share = 0.94;
+    busy[3].level[2].copy_cpu_share = 0.94;
+    for (size_t i = 0; i < COUNT_OF(busy); i++)
+        assert_true(roofline_disturbed(&busy[i]));
+}
+
 static volatile sig_atomic_t stop;
 
 static void stop_at_second(void *context, const char *name) {
@@ -211,6 +270,7 @@ int main(void) {
         cmocka_unit_test(test_binding),          cmocka_unit_test(test_binding_refused),
         cmocka_unit_test(test_clocks),           cmocka_unit_test(test_roofline),
         cmocka_unit_test(test_roofline_stopped), cmocka_unit_test(test_roofline_sizes),
+        cmocka_unit_test(test_cpu_share),        cmocka_unit_test(test_disturbed),
     };
     return test_run("roofline", tests, COUNT_OF(tests));
 }

@@ -2,10 +2,49 @@
 
 import json
 import re
+import shutil
+import subprocess
 
 import pytest
 
 MEASURED = "measured now, kept in "
+# Threads seem to get a share of their CPU: whether a machine is busy must not decide what is tested.
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t which, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    if (which != CLOCK_THREAD_CPUTIME_ID)
+        return real(which, now);
+    const int code = real(CLOCK_MONOTONIC, now);
+    const long long ns = (now->tv_sec * 1000000000LL + now->tv_nsec) * PERCENT / 100;
+    now->tv_sec = ns / 1000000000;
+    now->tv_nsec = ns % 1000000000;
+    return code;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    """The environment of a program for which other work takes nothing ("quiet": more CPU time than any delay), or
+    at least half of each CPU ("busy")."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("needs a C compiler")
+    place = tmp_path_factory.mktemp("clock")
+    (place / "clock.c").write_text(CLOCK)
+    found = {}
+    for name, percent in (("quiet", 100000), ("busy", 50)):
+        library = place / f"{name}.so"
+        define = f"-DPERCENT={percent}"
+        command = [compiler, "-shared", "-fPIC", define, "-o", library, place / "clock.c", "-ldl"]
+        subprocess.run(command, check=True)
+        found[name] = {"LD_PRELOAD": str(library)}
+    return found
 
 
 def tables(text: str) -> str:
@@ -14,10 +53,10 @@ def tables(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def kept(attnscope, tmp_path_factory):
+def kept(attnscope, machines, tmp_path_factory):
     """A cache directory with this machine's limits, its file, and what the measuring run printed."""
     place = tmp_path_factory.mktemp("cache") / "not there yet"
-    outcome = attnscope("info", "--roofline", env={"XDG_CACHE_HOME": str(place)})
+    outcome = attnscope("info", "--roofline", env={"XDG_CACHE_HOME": str(place)} | machines["quiet"])
     assert (outcome.code, outcome.err) == (0, "") and MEASURED in outcome.out
     (file,) = (place / "attnscope").iterdir()
     return place, file, outcome.out
@@ -37,9 +76,16 @@ def test_kept_figures_are_shown_with_their_date(attnscope, kept):
     assert described["fingerprint"] in file.name and file.stat().st_mtime_ns == before
 
 
-def test_drawing(kept):
+def test_drawing(attnscope, kept, tmp_path):
     """Every level of memory that was measured has its rising line, every ISA level its name at its peak."""
-    _, _, text = kept
+    _, file, _ = kept
+    known = json.loads(file.read_text())
+    for level, gbs in zip(known["roofline"][0]["bandwidth"], (200, 100, 50, 10), strict=True):
+        level["read_gbs"] = level["read_gbs"] and gbs  # measured ones may lie too close for a line each
+    (tmp_path / "attnscope").mkdir()
+    (tmp_path / "attnscope" / file.name).write_text(json.dumps(known))
+    text = attnscope("info", "--roofline", env={"XDG_CACHE_HOME": str(tmp_path)}).out
+    assert "; --measure measures again" in text
     drawing = text[text.index("GFLOP/s, 1 thread") :]
     rows = re.findall(r"^ +([\d.e+]+) \|(.{57})(.*)$", drawing, re.MULTILINE)
     assert len(rows) > 4 and [float(row[0]) for row in rows] == sorted(
@@ -58,17 +104,19 @@ def test_drawing(kept):
         assert level in labels
 
 
-def test_what_is_kept_is_not_believed_blindly(attnscope, kept):
-    """A damaged file, one of another machine or of another version, and a figure that is none, are measured
-    again and replaced; --measure does so with a sound one."""
+def test_what_is_kept_is_not_believed_blindly(attnscope, machines, kept):
+    """A damaged file, one of another machine or of another version, a figure that is none, and one that was
+    disturbed, are measured again and replaced; --measure does so with a sound one."""
     place, file, _ = kept
-    env = {"XDG_CACHE_HOME": str(place)}
+    env = {"XDG_CACHE_HOME": str(place)} | machines["quiet"]
     sound = json.loads(file.read_text())
     worse = [
         "{",
         json.dumps(sound | {"fingerprint": "0123456789abcdef"}),
         json.dumps(sound | {"roofline": [sound["roofline"][0] | {"peaks": [{"isa": "avx9"}]}]}),
+        file.read_text().replace('"exp_cpu_share": 1', '"exp_cpu_share": 0.9', 1),
     ]
+    assert len({file.read_text(), *worse}) == len(worse) + 1
     for text in worse:
         file.write_text(text)
         outcome = attnscope("info", "--roofline", env=env)
@@ -82,9 +130,36 @@ def test_what_is_kept_is_not_believed_blindly(attnscope, kept):
     assert outcome.code == 0 and MEASURED in outcome.out and file.stat().st_mtime_ns != before
 
 
-def test_no_place_to_keep_them(attnscope, tmp_path):
+def test_no_place_to_keep_them(attnscope, machines, tmp_path):
     """Where nothing can be kept the figures are shown all the same, and a line says why."""
     (tmp_path / "file").write_text("")
-    outcome = attnscope("info", "--roofline", env={"XDG_CACHE_HOME": str(tmp_path / "file" / "below")})
+    env = {"XDG_CACHE_HOME": str(tmp_path / "file" / "below")} | machines["quiet"]
+    outcome = attnscope("info", "--roofline", env=env)
     assert outcome.code == 0 and outcome.out.rstrip().endswith("measured now, not kept")
     assert "cannot make the directory" in outcome.err and outcome.err.count("\n") == 1
+
+
+def shares_of(rooflines: list[dict]) -> list[float]:
+    entries = [entry for one in rooflines for entry in one["peaks"] + one["bandwidth"]]
+    return [
+        v for entry in entries for key, v in entry.items() if key.endswith("_cpu_share") and v is not None
+    ]
+
+
+def test_disturbed_figures_are_named_and_not_kept(attnscope, machines, kept, tmp_path):
+    """Where threads got no more than half of their CPUs every figure is marked, in text and in JSON, and nothing
+    is kept; where they got all, none is."""
+    _, file, text = kept
+    quiet = json.loads(file.read_text())["roofline"]
+    assert "disturbed" not in tables(text) and not any(roofline["disturbed"] for roofline in quiet)
+    assert set(shares_of(quiet)) == {1}
+
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")} | machines["busy"]
+    text = attnscope("info", "--roofline", env=env).out
+    lines = re.findall(r"^  (?:scalar|avx2|avx512|neon|L1d|L2|L3|memory) +[\d.]+ .*$", text, re.MULTILINE)
+    assert 2 * len(lines) == len(shares_of(quiet))
+    assert all(re.search(r"disturbed: (FMA, exp|read, copy)$", line) for line in lines)
+    assert text.endswith("measured now, not kept\n") and "--roofline measures again" in text
+    busy = json.loads(attnscope("info", "--measure", "--json", env=env).out)["roofline"]
+    assert all(roofline["disturbed"] for roofline in busy)
+    assert all(0 < share < 0.7 for share in shares_of(busy)) and not list(tmp_path.iterdir())
