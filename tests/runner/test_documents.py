@@ -1,9 +1,10 @@
-"""The documents: what they point to exists; and the layout of all text."""
+"""The documents: what they point to exists; the layout of all text; the files that git holds."""
 
 import re
 from pathlib import Path
 
 import pytest
+from testrunner.commands import output_of
 from testrunner.lint import text_faults, tracked_files
 from testrunner.suites import ROOT, c_programs
 
@@ -87,3 +88,9 @@ def test_meson_tests_are_found():
         "exp",
         "plan",
     ]
+
+
+# Guards against files in the tree that are made on each machine, as a link to a .venv elsewhere: git replaces the
+# real one with it.
+def test_no_ignored_file_is_tracked():
+    assert output_of(["git", "-C", ROOT, "ls-files", "--cached", "--ignored", "--exclude-standard"]) == ""
