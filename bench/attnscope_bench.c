@@ -168,6 +168,18 @@ static int list_rows(const bench_rows *rows) {
     return CLI_FINE;
 }
 
+/* Where the library refuses all that was asked for there is nothing to run: that is an error of usage, as in
+ * `eval`. Beside rows that can be measured a refused one is a row without a time. */
+static int check_refused(const bench_rows *rows) {
+    for (int i = 0; i < rows->count; i++) {
+        if (!*rows->row[i].error)
+            return 0;
+    }
+    return rows->count == 0 ? 0
+                            : cli_error("refused%s: %s: %s", rows->count > 1 ? ", as all rows are" : "",
+                                        rows->row[0].id, rows->row[0].error);
+}
+
 /* The CPU that a row of one thread runs on. */
 static const machine_pu *first_pu(const machine *m) {
     int os_index;
@@ -191,6 +203,8 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = bench_rows_make(&config, &rows);
     if (status == 0)
         status = apply_filter(config.filter, &rows);
+    if (status == 0 && !config.list_tests)
+        status = check_refused(&rows);
     if (status == 0 && !bench_context_accepts(&config))
         status = CLI_USAGE;
     bench_catch_signals();

@@ -63,8 +63,8 @@ static void table_row(const bench_row *row) {
     }
     /* Half the middle half: what an outlier does not move. */
     const double spread = 50 * (r->p75_ns - r->p25_ns) / r->median_ns;
-    printf("%10s %5.1f%% %4d %8s %6s %5.2f%c %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
-           spread, r->sample_count, gflops, peak, r->ghz, bench_disturbed(row) ? '*' : ' ', row->info.isa,
+    printf("%10s%c %5.1f%% %4d %8s %6s %5.2f %-7s %-6s %s\n", format_time(time, sizeof time, r->median_ns),
+           bench_disturbed(row) ? '*' : ' ', spread, r->sample_count, gflops, peak, r->ghz, row->info.isa,
            row->kind == BENCH_KERNEL ? "-" : attn_algorithm_name(row->info.algorithm), row->id);
 }
 
@@ -89,7 +89,7 @@ void bench_table(const bench_session *session) {
         if (!row->result.measured)
             continue;
         if (!any)
-            printf("%10s %6s %4s %8s %6s %5s  %-7s %-6s %s\n", "median", "+-", "n", "GFLOP/s", "%peak", "GHz",
+            printf("%10s  %6s %4s %8s %6s %5s %-7s %-6s %s\n", "median", "+-", "n", "GFLOP/s", "%peak", "GHz",
                    "isa", "ran", "row");
         any = true;
         table_row(row);

@@ -14,7 +14,7 @@ def test_the_foot_explains_the_columns_and_counts_disturbed_rows(bench, tmp_path
     assert any("median of n samples" in line and "+-" in line for line in table)
     disturbed = {row["id"] for row in results["benchmarks"] if row["cpu_share"] < 0.95}
     assert len(disturbed) == results["context"]["rows_disturbed"]
-    marked = {line.split()[-1] for line in table if "* scalar" in line}
+    marked = {line.split()[-1] for line in table if line[10:11] == "*"}  # behind the median
     assert marked == disturbed
     foot = [line for line in table if "were disturbed" in line]
     assert [line.split(" rows")[0] for line in foot] == ([f"{len(disturbed)} of 2"] if disturbed else [])
