@@ -208,7 +208,7 @@ typedef struct bench_config {
     double min_time_s; /* measuring time of a row; less than was asked for where a budget is short */
     double asked_time_s;
     int64_t fixed_calls;       /* --benchmark_min_time=100x; 0: by time */
-    double warm_up_s;          /* at least */
+    double warm_up_s;          /* at least; below 0: as the row's time says */
     const char *filter;        /* NULL: all */
     bool list_tests, one_call; /* --benchmark_list_tests, --benchmark_dry_run */
     bool own_table;            /* no --benchmark_format given */
@@ -291,11 +291,13 @@ typedef struct bench_instance {
     int64_t taken;            /* tasks of the step, beside the first of each thread */
     attn_counts counts;       /* of the first call, which does all the work, where the problem has a bias */
     double first_ns;          /* what the first call took, made to see that it works */
+    double first_cpu_ns;      /* likewise, of the process' CPU time */
 } bench_instance;
 
 /* False with the reason in `error`. */
 bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_pool *pool, uint64_t seed,
                          int64_t memory_bytes, attn_error *error);
+double bench_cpu_now_ns(void); /* that the process has used */
 /* Runs `calls` calls and returns their time in nanoseconds, all together; for a stage the time of that
  * stage alone. */
 int64_t bench_instance_run(bench_instance *instance, int64_t calls);
@@ -313,6 +315,13 @@ void bench_instance_free(bench_instance *instance);
 /* ---- Predictions (predict.c) -------------------------------------------------- */
 
 enum { BENCH_SAMPLES = 7, BENCH_SAMPLES_SLOW = 5, BENCH_MAX_SAMPLES = 256 };
+/* Calls of this length are warm after one; and the first is worth a sample. */
+#define BENCH_WARM_CALL_NS 10e6
+#define BENCH_FIRST_COUNTS_NS 20e6
+/* What surrounds a row follows the time it is given, so that it stays a tenth of it: warm-up, unless it was
+ * asked for, and the look at the peak on each side. */
+double bench_warm_up_s(const bench_config *config, double min_time_s);
+double bench_peak_ms(const bench_config *config);
 /* How often a call of `call_ns` is measured at least, and what a row takes with all around it. */
 int bench_min_samples(double call_ns);
 

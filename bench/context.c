@@ -89,7 +89,7 @@ json_t *bench_conditions(const bench_session *session) {
     bench_set_text(conditions, "commit", BENCH_COMMIT);
     bench_set_integer(conditions, "seed", config->seed);
     bench_set_real(settings, "min_time_s", config->asked_time_s);
-    bench_set_real(settings, "warm_up_s", config->warm_up_s);
+    bench_set_real(settings, "warm_up_s", bench_warm_up_s(config, config->asked_time_s));
     bench_set_integer(settings, "fixed_calls", config->fixed_calls);
     bench_set_integer(settings, "repetitions", config->repetitions);
     set_flag(settings, "one_call", config->one_call);

@@ -13,8 +13,6 @@
 
 /* A sample shorter than this would measure the clock: reading it takes some 25 ns. */
 static const double sample_ns = 10e3;
-/* Each side of a row, for peak and effective clock. */
-static const double peak_ms = 4;
 /* A row faster than its peak by more than this was not measured, whatever the samples say. */
 static const double fault_pct = 105;
 
@@ -93,16 +91,15 @@ static double pace(const bench_session *session) {
 /* Warms up by time and by number; returns the nanoseconds that a call took at the end of it, with all
  * that has to run before it. */
 static double warm_up(bench_session *session) {
-    const double least = session->config->warm_up_s * 1e9;
-    double call = session->instance.first_ns;
-    if (session->instance.threads == 1 && call > fmax(50e6, least))
-        return call;
+    const double least = bench_warm_up_s(session->config, session->config->min_time_s) * 1e9;
+    /* The call that checked has warmed up too, where it did all the work. */
+    double call = session->instance.first_ns, before_ns = session->instance.threads == 1 ? call : 0;
     const int64_t start = machine_now_ns();
     int64_t calls = 1;
-    for (int rounds = 0; !bench_interrupted; rounds++) {
+    for (int rounds = before_ns > 0; !bench_interrupted; rounds++) {
         const int64_t before = machine_now_ns();
-        const double elapsed = (double)(before - start);
-        if (elapsed >= least && (rounds >= 3 || elapsed > 50e6))
+        const double elapsed = before_ns + (double)(before - start);
+        if (elapsed >= least && (rounds >= 3 || elapsed >= BENCH_WARM_CALL_NS))
             break;
         bench_instance_run(&session->instance, calls);
         call = fmax((double)(machine_now_ns() - before) / (double)calls, 1);
@@ -134,6 +131,15 @@ static void choose_samples(bench_session *session, double call) {
     session->sample_count = (int64_t)fmax((double)least, round(time / call / (double)session->sample_calls));
 }
 
+/* A call long enough that what only the first one pays for, below a millisecond, is lost in it is the first
+ * sample at once: an eighth of a row's time, and more, would go into warming up. */
+static bool takes_first(const bench_session *session, const bench_row *row) {
+    const bench_config *config = session->config;
+    return row->kind == BENCH_ATTENTION && row->threads == 1 && !(row->problem.inputs & ATTN_HAS_BIAS) &&
+           session->instance.first_ns >= BENCH_FIRST_COUNTS_NS && session->sample_calls == 1 &&
+           session->sample_count > 1 && !config->fixed_calls;
+}
+
 static bool make_space(bench_session *session, bench_result *r) {
     const int space = r->sample_count + (int)session->sample_count;
     double *grown = realloc(r->samples_ns, (size_t)space * sizeof *grown);
@@ -160,6 +166,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     session->peak_gflops = session->ghz = 0;
     int64_t now = machine_now_ns();
     begin_memory(session, &row->result);
+    now = spend(session, BENCH_CHECKING, now);
     if (!bench_instance_make(&session->instance, row, session->pool, (uint64_t)session->config->seed,
                              session->host->memory_bytes, &error)) {
         snprintf(row->error, sizeof row->error, "%s", error.text);
@@ -170,7 +177,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
         bench_row_recount(row, &session->instance.counts);
     bench_pool_start(session->pool, row->threads);
     now = spend(session, BENCH_PREPARING, now);
-    take_peak(session, peak_ms);
+    take_peak(session, bench_peak_ms(session->config));
     now = spend(session, BENCH_PEAKS, now);
     const double call = warm_up(session);
     spend(session, BENCH_WARM_UP, now);
@@ -190,6 +197,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
         return 0;
     }
     r->order = session->done;
+    session->first_counts = takes_first(session, row);
     return session->sample_calls * session->sample_count;
 }
 
@@ -204,18 +212,20 @@ static void write_date(char date[32]) {
     snprintf(date + strlen(date), 8, "%.3s:%.2s", zone, zone + 3);
 }
 
-static double cpu_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     double *samples = r->samples_ns + r->sample_count;
     const int64_t start = machine_now_ns();
-    const double cpu = cpu_now_ns(), wall = (double)start;
-    for (int64_t i = 0; i < session->sample_count && !bench_interrupted; i++) {
+    const double cpu = bench_cpu_now_ns(), wall = (double)start;
+    double first_cpu = 0, first_wall = 0;
+    if (session->first_counts) {
+        samples[0] = session->instance.first_ns;
+        first_cpu = session->instance.first_cpu_ns;
+        first_wall = session->instance.first_ns;
+        session->part_ns[BENCH_SAMPLING] += session->instance.first_ns;
+        session->part_ns[BENCH_PREPARING] -= session->instance.first_ns;
+    }
+    for (int64_t i = session->first_counts; i < session->sample_count && !bench_interrupted; i++) {
         const double elapsed = (double)bench_instance_run(&session->instance, session->sample_calls);
         /* A clock that did not move still took less than its step. */
         samples[i] = fmax(elapsed, 1) / (double)session->sample_calls;
@@ -227,8 +237,8 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
     r->repetitions++;
     write_date(r->date);
     r->calls += session->sample_count * session->sample_calls;
-    r->cpu_ns += cpu_now_ns() - cpu;
-    r->wall_ns += (double)machine_now_ns() - wall;
+    r->cpu_ns += first_cpu + bench_cpu_now_ns() - cpu;
+    r->wall_ns += first_wall + (double)machine_now_ns() - wall;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -300,7 +310,7 @@ double bench_measure_end(bench_session *session, bench_row *row) {
     /* A row that was cut short has no distribution. */
     int64_t now = machine_now_ns();
     if (!bench_interrupted) {
-        take_peak(session, peak_ms);
+        take_peak(session, bench_peak_ms(session->config));
         now = spend(session, BENCH_PEAKS, now);
         end_memory(session, &row->result);
         judge(session, row);

@@ -265,7 +265,7 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
     *config = (bench_config){.seed = 1,
                              .repetitions = 1,
                              .min_time_s = 0.25,
-                             .warm_up_s = 0.02,
+                             .warm_up_s = -1,
                              .budget_s = -1,
                              .max_call_s = -1,
                              .own_table = true};

@@ -10,8 +10,10 @@
 
 enum { SMALL_QUERIES = 256, SMALL_KEYS = 512, SMALL_N = 256 };
 
-/* Beside its calls: peaks before and after, the call that checks. */
-static const double around_row_ns = 12e6;
+/* Beside its calls and looks at the peak: data, plan, checks. */
+static const double around_row_ns = 2e6;
+/* A look takes this much more than it is given, for the clock. */
+static const double look_ns = 2.5e6;
 /* Before the first row: the roofline of one number of threads. */
 static const double roofline_ns = 2.5e9;
 
@@ -120,6 +122,14 @@ static double overhead(const bench_row *row, bench_pool *pool, calibration *know
     return recall(&tiny, pool, calibrate_overhead, known, count);
 }
 
+double bench_warm_up_s(const bench_config *config, double min_time_s) {
+    return config->warm_up_s >= 0 ? config->warm_up_s : fmin(0.02, fmax(0.001, 0.04 * min_time_s));
+}
+
+double bench_peak_ms(const bench_config *config) {
+    return fmin(4, fmax(1, 6 * config->min_time_s));
+}
+
 int bench_min_samples(double call_ns) {
     return call_ns < 0.3e9 ? BENCH_SAMPLES : BENCH_SAMPLES_SLOW;
 }
@@ -137,7 +147,13 @@ static double row_ns(const bench_config *config, const bench_row *row) {
                             : config->fixed_calls
                                 ? (double)config->fixed_calls * call
                                 : fmax(config->min_time_s * 1e9, bench_min_samples(call) * call);
-    return around_row_ns + 4 * elements + call + fmax(config->warm_up_s * 1e9, call) + sampling;
+    const double looks = 2 * (bench_peak_ms(config) * 1e6 + look_ns);
+    const double warm_up = bench_warm_up_s(config, config->min_time_s) * 1e9;
+    /* The first call checks and warms up; short ones are followed by more, long ones are a sample. */
+    double before = fmax(fmax(call, warm_up), fmin(3 * call, BENCH_WARM_CALL_NS));
+    if (call >= BENCH_FIRST_COUNTS_NS && row->kind == BENCH_ATTENTION && row->threads == 1)
+        before = fmax(0, warm_up - call);
+    return around_row_ns + looks + 4 * elements + before + sampling;
 }
 
 double bench_planned_s(const bench_config *config, const bench_rows *rows) {

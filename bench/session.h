@@ -68,6 +68,7 @@ typedef struct bench_session {
     /* The row being measured. */
     bench_instance instance;
     int64_t sample_calls, sample_count;
+    bool first_counts; /* as a sample: the call that was made to see that the row works */
     double peak_gflops, ghz;
 } bench_session;
 

@@ -98,6 +98,7 @@ static bench_rows make_rows(bench_row *row, const double *call_s) {
     for (int i = 0; i < ROWS; i++) {
         attn_problem_init(&row[i].problem, 1, 1, 1, 0, 0, 64, 64); /* no data to make, so the sum is plain */
         row[i].predicted_ns = call_s[i] * 1e9;
+        row[i].threads = 1;
         row[i].between = i % 2;
     }
     return (bench_rows){.row = row, .count = ROWS};
@@ -121,7 +122,10 @@ static int count_left_out(const bench_rows *rows, bool between) {
 
 /* What a row takes beside nothing: what surrounds it, the first call, the warm-up, the samples. */
 static double cost_s(const bench_config *config, double call_s) {
-    return 0.012 + call_s + fmax(config->warm_up_s, call_s) +
+    const double look_s = 0.0025 + 0.001 * fmin(4, fmax(1, 6 * config->min_time_s));
+    const double most_s = fmax(call_s, fmin(3 * call_s, 0.01));
+    const double warm_up_s = call_s < 0.02 ? fmax(0.02, most_s) : 0;
+    return 0.002 + 2 * look_s + warm_up_s +
            fmax(config->min_time_s, bench_min_samples(call_s * 1e9) * call_s);
 }
 
@@ -177,6 +181,28 @@ static void a_budget_is_kept_exactly(void **state) {
     assert_true(last_time == 0.3);
 }
 
+/* Guards: what surrounds a row is planned to be less than a tenth of its samples, over calls of all lengths
+ * that a sweep has, and for none of them much more. */
+static void measuring_costs_a_tenth(void **state) {
+    (void)state;
+    enum { STEPS = 60 };
+    double sum = 0;
+    for (int i = 0; i < STEPS; i++) {
+        bench_row row[ROWS];
+        double call_s[ROWS];
+        for (int k = 0; k < ROWS; k++)
+            call_s[k] = 1e-6 * pow(2e6, (double)i / STEPS);
+        bench_config config = {.min_time_s = 0.25, .repetitions = 1, .warm_up_s = -1, .budget_s = 1e6};
+        bench_rows rows = make_rows(row, call_s);
+        bench_fit_budget(&config, &rows);
+        const double samples = fmax(0.25, bench_min_samples(call_s[0] * 1e9) * call_s[0]);
+        const double share = row[0].planned_ns / 1e9 / samples - 1;
+        assert_true(share > 0 && share < 0.13);
+        sum += share;
+    }
+    assert_true(sum / STEPS < 0.1);
+}
+
 /* Guards: rows that are in the file already, or refused, cost nothing and are not left out. */
 static void what_is_there_costs_no_budget(void **state) {
     (void)state;
@@ -198,9 +224,9 @@ static void what_is_there_costs_no_budget(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_as_documented),       cmocka_unit_test(borders_follow_the_caches),
-        cmocka_unit_test(short_regimes_are_refined),     cmocka_unit_test(a_budget_is_kept_exactly),
-        cmocka_unit_test(what_is_there_costs_no_budget),
+        cmocka_unit_test(steps_are_as_documented),   cmocka_unit_test(borders_follow_the_caches),
+        cmocka_unit_test(short_regimes_are_refined), cmocka_unit_test(a_budget_is_kept_exactly),
+        cmocka_unit_test(measuring_costs_a_tenth),   cmocka_unit_test(what_is_there_costs_no_budget),
     };
     return test_run("sweep", tests, COUNT_OF(tests));
 }

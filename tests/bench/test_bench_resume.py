@@ -89,7 +89,7 @@ def test_a_dry_run_says_what_is_there(begun, bench):
         (("--seed", "2"), "seed 1, here 2"),
         (("--benchmark_min_time=0.004",), "settings.min_time_s 0.002, here 0.004"),
         (("--benchmark_min_time=7x",), "settings.fixed_calls 0, here 7"),
-        (("--benchmark_min_warmup_time=0.5",), "settings.warm_up_s 0.02, here 0.5"),
+        (("--benchmark_min_warmup_time=0.5",), "settings.warm_up_s 0.001, here 0.5"),
         (("--benchmark_repetitions=2",), "settings.repetitions 1, here 2"),
         (("--benchmark_dry_run",), "settings.one_call false, here true"),
         (("--no-bind",), "settings.bind true, here false"),

@@ -167,3 +167,16 @@ def test_time_is_accounted_for(measured):
         sum(statistics.fmean(row["samples_ns"]) * row["iterations"] for row in results["benchmarks"]) / 1e9
     )
     assert time["sampling_s"] >= in_rows
+
+
+def test_a_long_first_call_is_a_sample(measured):
+    """Guards the count of samples and calls where the call that checks the row is its first sample too."""
+    arguments = ("--n", "2048", "--isa", "scalar", "--algorithm", "naive", "--pattern", "dense")
+    (row,) = measured(*arguments)["benchmarks"]
+    assert row["sample_count"] == len(row["samples_ns"]) == row["iterations"] >= 5
+    assert all(sample > 0 for sample in row["samples_ns"])
+    assert 0 < row["cpu_share"] <= 1
+    (row,) = measured(*arguments, "--benchmark_repetitions=2")["benchmarks"]
+    assert row["sample_count"] == len(row["samples_ns"]) == row["iterations"] >= 10
+    (row,) = measured(*arguments, "--benchmark_min_time=3x")["benchmarks"]
+    assert row["sample_count"] == row["iterations"] == 3
