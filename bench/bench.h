@@ -92,6 +92,7 @@ typedef struct bench_kernel {
     const char *shape; /* of the id: n, d, nk, v stand for themselves with their values */
     double (*flops)(const bench_kernel_run *run); /* NULL: none that count */
     double (*bytes)(const bench_kernel_run *run);
+    double (*reads)(const bench_kernel_run *run);          /* of the bytes; NULL: half of them */
     bool (*prepare)(bench_kernel_run *run, uint64_t seed); /* false: no memory */
     void (*call)(bench_kernel_run *run);
     double (*checksum)(const bench_kernel_run *run);
@@ -150,7 +151,8 @@ typedef struct bench_row {
     /* What the plan says (attention and stages), or the kernel. */
     attn_info info;
     double flops_useful, flops_executed, flops_dense;
-    double bytes_compulsory;
+    double bytes_compulsory; /* read and written */
+    double bytes_read;       /* of them; with the scores of naive, which are read back */
     /* What is expected. */
     double predicted_ns; /* of one call; 0 when it will not run */
     double overhead_ns;  /* of a call with one query and one key, or one element; 0 unknown */

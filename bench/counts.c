@@ -22,8 +22,11 @@ static void count_attention(bench_row *row, const attn_plan *plan) {
     if (keys < 0)
         snprintf(row->error, sizeof row->error, "no memory to count the keys that are attended");
     const double key_rows = (double)p->batch * (double)keys;
-    row->bytes_compulsory = query_rows * ((double)p->head_dim * element + (double)p->value_dim * 4) +
-                            key_rows * (double)(p->head_dim + p->value_dim) * element;
+    row->bytes_read = query_rows * (double)p->head_dim * element +
+                      key_rows * (double)(p->head_dim + p->value_dim) * element;
+    row->bytes_compulsory = row->bytes_read + query_rows * (double)p->value_dim * 4;
+    if (row->info.algorithm == ATTN_NAIVE)
+        row->bytes_read += 4 * (double)row->info.pairs_executed;
 }
 
 /* A stage does its share of the work over the whole score matrix, and moves it. */
@@ -33,7 +36,7 @@ static void count_stage(bench_row *row) {
     const double useful = (double)row->info.pairs_useful, dense = (double)row->info.pairs_dense;
     const double query_rows = (double)(p->batch * p->heads * p->queries);
     const double key_rows = (double)(p->batch * p->kv_heads * p->keys);
-    double per_pair = 0, bytes = 2 * 4 * dense;
+    double per_pair = 0, bytes = 2 * 4 * dense, written = 4 * dense;
     switch (row->stage) {
     case ATTN_STAGE_QK:
         per_pair = 2.0 * (double)p->head_dim;
@@ -41,7 +44,8 @@ static void count_stage(bench_row *row) {
         break;
     case ATTN_STAGE_PV:
         per_pair = 2.0 * (double)p->value_dim;
-        bytes = 4 * dense + (double)p->value_dim * (4 * query_rows + element * key_rows);
+        written = (double)p->value_dim * 4 * query_rows;
+        bytes = 4 * dense + written + (double)p->value_dim * element * key_rows;
         break;
     case ATTN_STAGE_SCALE:
         per_pair = 1;
@@ -53,6 +57,7 @@ static void count_stage(bench_row *row) {
     row->flops_executed = per_pair * (double)row->info.pairs_executed;
     row->flops_dense = per_pair * dense;
     row->bytes_compulsory = bytes;
+    row->bytes_read = bytes - written;
 }
 
 void bench_row_recount(bench_row *row, const attn_counts *counts) {
@@ -83,6 +88,7 @@ static int count_kernel(bench_row *row) {
     row->flops_useful = row->flops_executed = row->flops_dense =
         row->kernel->flops ? row->kernel->flops(&run) : 0;
     row->bytes_compulsory = row->kernel->bytes(&run);
+    row->bytes_read = row->kernel->reads ? row->kernel->reads(&run) : row->bytes_compulsory / 2;
     row->info.isa = kernels->name;
     return 0;
 }

@@ -18,30 +18,32 @@ static const machine_pu *row_pu(const bench_session *session) {
     return pu ? pu : &session->host->pus[0];
 }
 
-double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level) {
-    const machine_pu *pu = row_pu(session);
-    for (int i = 0; i < session->limits_count; i++) {
-        const bench_limits *l = &session->limits[i];
-        if (l->threads != row->threads || !(row->result.median_ns > 0))
-            continue;
-        int at = 0;
-        while (at < ROOFLINE_MEMORY &&
-               !(l->limits.level[at].read_gbs > 0 && row->bytes_compulsory <= (double)pu->cache[at].bytes))
-            at++;
-        if (level)
-            *level = at;
-        if (l->limits.level[at].read_gbs > 0)
-            return 100 * row->bytes_compulsory / row->result.median_ns / l->limits.level[at].read_gbs;
-    }
-    return 0;
-}
-
 static const bench_limits *find_limits(const bench_session *session, int threads) {
     for (int i = 0; i < session->limits_count; i++) {
         if (session->limits[i].threads == threads)
             return &session->limits[i];
     }
     return NULL;
+}
+
+/* Bytes that a row touches: its tensors, and the workspace where naive's scores are. */
+static double count_touched(const bench_row *row) {
+    const bool scores = row->kind == BENCH_ATTENTION && row->info.algorithm == ATTN_NAIVE;
+    return row->bytes_compulsory + (scores ? (double)row->info.workspace_bytes : 0);
+}
+
+double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level) {
+    const bench_limits *l = find_limits(session, row->threads);
+    if (!l || !(row->result.median_ns > 0))
+        return 0;
+    const machine_pu *pu = row_pu(session);
+    const double touched = count_touched(row);
+    *level = 0;
+    while (*level < ROOFLINE_MEMORY &&
+           !(l->limits.level[*level].read_gbs > 0 && touched <= (double)pu->cache[*level].bytes))
+        ++*level;
+    const double read_gbs = l->limits.level[*level].read_gbs;
+    return read_gbs > 0 ? 100 * row->bytes_read / row->result.median_ns / read_gbs : 0;
 }
 
 /* Exponentials that a row computes. */
@@ -52,36 +54,18 @@ static double count_exp(const bench_row *row) {
     return strcmp(kernel, "exp") == 0 || strcmp(kernel, "softmax") == 0 ? (double)row->n : 0;
 }
 
-/* Bytes that a call has to move and bytes that it touches. The scores of naive are written, and read again.
- */
-static void count_traffic(const bench_row *row, double *moved, double *touched) {
-    *moved = *touched = row->bytes_compulsory;
-    if (row->kind == BENCH_ATTENTION && row->info.algorithm == ATTN_NAIVE) {
-        *moved += 2 * 4 * (double)row->info.pairs_dense;
-        *touched += (double)row->info.workspace_bytes;
-    }
-}
-
 bool bench_shares_of(const bench_session *session, const bench_row *row, bench_shares *shares) {
     const bench_limits *l = find_limits(session, row->threads);
-    const machine_pu *pu = row_pu(session);
-    double moved, touched, exp_g = 0;
-    if (!l || !(row->result.median_ns > 0) || !(row->result.peak_gflops > 0))
-        return false;
-    count_traffic(row, &moved, &touched);
-    *shares = (bench_shares){.level = 0};
-    while (shares->level < ROOFLINE_MEMORY && !(l->limits.level[shares->level].read_gbs > 0 &&
-                                                touched <= (double)pu->cache[shares->level].bytes))
-        shares->level++;
-    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
+    shares->bandwidth = bench_pct_bandwidth(session, row, &shares->level);
+    double exp_g = 0;
+    for (int i = 0; l && i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
         if (row->info.isa && strcmp(attn_isa_name(i), row->info.isa) == 0)
             exp_g = l->limits.exp_g[i];
     }
-    const double read_gbs = l->limits.level[shares->level].read_gbs, percent = 100 / row->result.median_ns;
-    if (!(read_gbs > 0) || !(exp_g > 0))
+    if (!(shares->bandwidth > 0) || !(exp_g > 0) || !(row->result.peak_gflops > 0))
         return false;
+    const double percent = 100 / row->result.median_ns;
     shares->compute = percent * (row->flops_executed / row->result.peak_gflops + count_exp(row) / exp_g);
-    shares->bandwidth = percent * moved / read_gbs;
     shares->overhead = percent * row->overhead_ns;
     return true;
 }

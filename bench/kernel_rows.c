@@ -62,6 +62,9 @@ static double scores_flops(const bench_kernel_run *run) {
 static double scores_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)run->n * (2 * (double)run->head_dim + (double)run->n);
 }
+static double scores_reads(const bench_kernel_run *run) {
+    return 4.0 * (double)run->n * 2 * (double)run->head_dim;
+}
 static double scores_checksum(const bench_kernel_run *run) {
     return sum(run->out, run->n * run->n);
 }
@@ -95,6 +98,9 @@ static double values_flops(const bench_kernel_run *run) {
 }
 static double values_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)run->n * (2 * (double)run->value_dim + (double)run->n);
+}
+static double values_reads(const bench_kernel_run *run) {
+    return 4.0 * (double)run->n * ((double)run->value_dim + (double)run->n);
 }
 static double values_checksum(const bench_kernel_run *run) {
     return sum(run->out, run->n * run->value_dim);
@@ -270,6 +276,7 @@ const bench_kernel bench_kernels[] = {
      .shape = "n/d",
      .flops = scores_flops,
      .bytes = scores_bytes,
+     .reads = scores_reads,
      .prepare = scores_prepare,
      .call = scores_call,
      .checksum = scores_checksum},
@@ -278,6 +285,7 @@ const bench_kernel bench_kernels[] = {
      .shape = "n/dv",
      .flops = values_flops,
      .bytes = values_bytes,
+     .reads = values_reads,
      .prepare = values_prepare,
      .call = values_call,
      .checksum = values_checksum},
@@ -355,6 +363,7 @@ const bench_kernel bench_kernels[] = {
      .shape = "n/d/dv",
      .flops = tile_flops,
      .bytes = tile_bytes,
+     .reads = tile_bytes,
      .prepare = tile_prepare,
      .call = tile_call,
      .checksum = tile_checksum},
@@ -362,6 +371,7 @@ const bench_kernel bench_kernels[] = {
      .note = "sum of n numbers",
      .shape = "n",
      .bytes = read_bytes,
+     .reads = read_bytes,
      .prepare = vector_prepare,
      .call = read_call,
      .checksum = vector_checksum},
@@ -374,24 +384,3 @@ const bench_kernel bench_kernels[] = {
      .checksum = vector_checksum},
 };
 const int bench_kernel_count = sizeof bench_kernels / sizeof bench_kernels[0];
-
-const bench_kernel *bench_kernel_find(const char *name) {
-    for (int i = 0; i < bench_kernel_count; i++) {
-        if (strcmp(bench_kernels[i].name, name) == 0)
-            return &bench_kernels[i];
-    }
-    return NULL;
-}
-
-void bench_kernel_free(bench_kernel_run *run) {
-    free(run->in);
-    free(run->left);
-    free(run->right);
-    free(run->query);
-    free(run->key);
-    free(run->value);
-    free(run->out);
-    free(run->scratch);
-    free(run->bits);
-    memset(run, 0, sizeof *run);
-}

@@ -60,6 +60,7 @@ static void add_counts(const bench_row *row, json_t *object) {
     set_count(object, "flops_executed", row->flops_executed);
     set_count(object, "flops_dense", row->flops_dense);
     set_count(object, "bytes_compulsory", row->bytes_compulsory);
+    set_count(object, "bytes_read", row->bytes_read);
 }
 
 static void add_memory(const bench_row *row, json_t *object) {

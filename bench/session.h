@@ -93,13 +93,14 @@ double bench_measure_end(bench_session *session, bench_row *row);
 
 /* 100 * useful FLOPs per second over peak; 0 where either is unknown. */
 double bench_pct_peak(const bench_row *row);
-/* The level of memory whose size the row's compulsory bytes fit, and percent of its bandwidth used;
- * 0 where none was measured. `level` may be NULL. */
+/* The smallest level of memory that holds what the row touches, and what it has to read in percent of that
+ * level's read bandwidth; 0 where none was measured. What is written flows beside what is read: counting both
+ * would pass 100 % where they overlap. */
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level);
 
 /* What three limits would take of the row's time at least, in percent: executed FLOPs at the peak and
- * exponentials at their best rate; the bytes it has to move, at the bandwidth of `level`, the smallest that
- * holds what it touches; what a call costs with next to no work. */
+ * exponentials at their best rate; the bytes it has to read, at the bandwidth of `level`; what a call costs
+ * with next to no work. */
 typedef struct bench_shares {
     double compute, bandwidth, overhead;
     int level;

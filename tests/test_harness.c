@@ -85,11 +85,46 @@ static void bytes_are_those_of_attended_keys(void **state) {
     assert_true(row.bytes_compulsory == 4.0 * 16 * (2 * 4096 + 2 * row.info.key_tile));
 }
 
+/* Guards: what is said to be read, which is set against the read bandwidth. In place, that is half of what a
+ * stage moves; a figure of both came out at twice the machine's bandwidth. */
+static void reading_is_counted_apart(void **state) {
+    (void)state;
+    const double rows = 4.0 * 16 * 2048, scores = 4.0 * 2048 * 2048;
+    static const struct {
+        double rows_read, scores_read, rows_written, scores_written;
+    } stage[ATTN_STAGE_COUNT] = {
+        [ATTN_STAGE_QK] = {2, 0, 0, 1},   [ATTN_STAGE_SCALE] = {0, 1, 0, 1},
+        [ATTN_STAGE_MASK] = {0, 1, 0, 1}, [ATTN_STAGE_SOFTMAX] = {0, 1, 0, 1},
+        [ATTN_STAGE_PV] = {1, 1, 1, 0},
+    };
+    bench_row row = make_row(2048, 2048, 1);
+    assert_true(row.bytes_read == 3 * rows && row.bytes_compulsory == 4 * rows);
+    row.algorithm = ATTN_NAIVE;
+    assert_int_equal(bench_row_count(&row), 0);
+    assert_true(row.bytes_read == 3 * rows + scores && row.bytes_compulsory == 4 * rows);
+    row.kind = BENCH_STAGE;
+    for (int s = 0; s < ATTN_STAGE_COUNT; s++) {
+        row.stage = (attn_stage)s;
+        assert_int_equal(bench_row_count(&row), 0);
+        const double read = stage[s].rows_read * rows + stage[s].scores_read * scores;
+        assert_true(row.bytes_read == read);
+        assert_true(row.bytes_compulsory ==
+                    read + stage[s].rows_written * rows + stage[s].scores_written * scores);
+    }
+    for (int k = 0; k < bench_kernel_count; k++) {
+        bench_row kernel = {.kind = BENCH_KERNEL, .isa = "scalar", .kernel = &bench_kernels[k], .n = 256};
+        kernel.problem.head_dim = kernel.problem.value_dim = 64;
+        assert_int_equal(bench_row_count(&kernel), 0);
+        assert_true(kernel.bytes_read > 0 && kernel.bytes_read <= kernel.bytes_compulsory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoding_is_shared),
         cmocka_unit_test(idle_threads_are_not_used),
         cmocka_unit_test(bytes_are_those_of_attended_keys),
+        cmocka_unit_test(reading_is_counted_apart),
     };
     return test_run("harness", tests, COUNT_OF(tests));
 }

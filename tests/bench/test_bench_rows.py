@@ -96,9 +96,9 @@ def test_the_limit_that_binds(bench, tmp_path):
         compute = row["flops_executed"] / row["peak_gflops"] + exps / limits["isa"]["scalar"]["exp_g"]
         assert row["limit_compute_pct"] == pytest.approx(100 * compute / time, rel=close)
         assert row["limit_overhead_pct"] == pytest.approx(100 * row["overhead_ns"] / time, rel=close)
-        moved = row["bytes_compulsory"]
-        if stage is None and row["algorithm"] == "naive":
-            moved += 8 * row["pairs_dense"]
+        moved = row["bytes_read"]
+        assert moved <= row["bytes_compulsory"] + 4 * row["pairs_executed"]
+        assert row["pct_bandwidth"] == row["limit_bandwidth_pct"]
         bandwidths = {key: 100 * moved / level["read_gbs"] / time for key, level in limits["level"].items()}
         shares = {"compute": row["limit_compute_pct"], "overhead": row["limit_overhead_pct"]}
         (level,) = [
