@@ -112,7 +112,8 @@ def test_options_that_choose_rows_may_differ(begun, measured):
 
 
 def test_every_fact_of_machine_and_build_is_compared(begun, bench):
-    """Guards that each field of the fingerprint and the commit is looked at, and all that differ are named."""
+    """Guards that each field of the fingerprint and the commit is looked at, and all that differ are
+    named."""
     results, path = begun
     fields = results["context"]["machine"]["fields"]
     for name in fields:
@@ -160,7 +161,8 @@ def test_rows_without_a_result_are_measured_again(begun, measured):
 
 
 def test_limits_drift_and_words_of_earlier_sessions_stay(begun, measured):
-    """Guards what the whole file says: the worst drift, the best peak, limits that only one session looked at."""
+    """Guards what the whole file says: the worst drift, the best peak, limits that only one session looked
+    at."""
     results, path = begun
     context = results["context"]
     context["drift"] |= {"change": 0.5, "flagged": True}
@@ -181,8 +183,8 @@ def test_limits_drift_and_words_of_earlier_sessions_stay(begun, measured):
 
 
 def test_interrupted_twice_and_finished(tmp_path, bench):
-    """Guards the whole way: a session that is interrupted, one that is interrupted as it resumes, and one that
-    comes to the end. What is there never gets less."""
+    """Guards the whole way: a session that is interrupted, one that is interrupted as it resumes, and one
+    that comes to the end. What is there never gets less."""
     path = tmp_path / "r.json"
     options = ("--no-roofline", "--benchmark_min_time=0.1", *SMALL, "--out", path, "--resume")
     lengths = ("--n", "64,65,66,67,68,69,70,71")

@@ -1,4 +1,5 @@
-"""What a row says beside its median: quantiles, memory, the limit that binds, its share among stages, its data."""
+"""What a row says beside its median: quantiles, memory, the limit that binds, its share among stages, its
+data."""
 
 import re
 import statistics
@@ -118,7 +119,8 @@ def test_without_limits_there_is_no_verdict(measured):
 
 
 def test_stages_have_their_share(measured):
-    """Guards the share of a stage: of the sum of all five, over sessions too; of some of them there is none."""
+    """Guards the share of a stage: of the sum of all five, over sessions too; of some of them there is
+    none."""
     arguments = ("--stages", "--pattern", "causal", "--isa", "scalar", "--n", "64,128")
     some = measured(*arguments, "--benchmark_filter=nk64.*stage:(qk|pv)|nk128")["benchmarks"]
     assert [row["keys"] for row in some if "stage_share" in row] == [128] * 5
@@ -133,7 +135,8 @@ def test_stages_have_their_share(measured):
 
 
 def test_every_kind_of_data_is_measured_and_named(measured, bench):
-    """Guards the generators: each runs by both algorithms, which agree, and none is another under a new name."""
+    """Guards the generators: each runs by both algorithms, which agree, and none is another under a new
+    name."""
     page = bench("--help").out
     listed = page[page.index("--data KIND") : page.index("How to measure")]
     names = re.findall(r"^ {25}([\w-]+) ", listed, re.MULTILINE)
