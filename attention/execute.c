@@ -88,15 +88,16 @@ int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
     return step == 0 ? threads : 0;
 }
 
-static void run_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
-                     int thread, int64_t step, int64_t task) {
+/* `workspace` is the first of one for each thread, `bytes` apart. */
+static void run_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t bytes,
+                     int threads, int thread, int64_t step, int64_t task) {
     threads = useful_threads(plan, threads);
     if (threads > 1 && plan->splits > 1) {
         const uint64_t caller = attn_environment_enter();
         attn_decode_task(plan, tensors, workspace, thread, step, task);
         attn_environment_leave(caller);
     } else {
-        run_part(plan, tensors, (char *)workspace + thread * plan->info.workspace_bytes, (int)task, threads);
+        run_part(plan, tensors, (char *)workspace + thread * bytes, (int)task, threads);
     }
 }
 
@@ -117,14 +118,14 @@ attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors
                          (long long)task, (long long)step, (long long)tasks);
     if ((status = check_given_workspace(plan, workspace, threads, error)) != ATTN_OK)
         return status;
-    run_task(plan, tensors, workspace, threads, thread, step, task);
+    run_task(plan, tensors, workspace, plan->info.workspace_bytes, threads, thread, step, task);
     return ATTN_OK;
 }
 
 /* Each thread begins with the task of its own number, so that in every call it has the same rows in its
  * caches; whoever is free takes the next one that is left. Returns how many had one. */
-static int run_step(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
-                    int64_t step, int64_t tasks) {
+static int run_step(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t bytes,
+                    int threads, int64_t step, int64_t tasks) {
     int64_t taken = 0;
     int worked = 0;
 #ifdef _OPENMP
@@ -140,9 +141,25 @@ static int run_step(const attn_plan *plan, const attn_tensors *tensors, void *wo
             __atomic_fetch_add(&worked, 1, __ATOMIC_RELAXED);
         for (int64_t task = thread; task < tasks;
              task = team + __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED))
-            run_task(plan, tensors, workspace, threads, thread, step, task);
+            run_task(plan, tensors, workspace, bytes, threads, thread, step, task);
     }
     return worked;
+}
+
+/* What a thread's workspace has to hold when all of them are the library's own. A caller's holds
+ * info.workspace_bytes whatever the parts; with naive that is the scores of a whole head, of which a part
+ * among many has a few rows. Each thread takes any part. */
+static int64_t own_bytes(const attn_plan *plan, int threads) {
+    if (plan->algorithm != ATTN_NAIVE)
+        return plan->info.workspace_bytes;
+    int64_t most = 0;
+    for (int part = 0; part < threads; part++) {
+        int64_t first, last;
+        attn_plan_part(plan, part, threads, &first, &last);
+        most = attn_max(most, last - first);
+    }
+    return attn_naive_workspace(
+        plan, attn_min(attn_min(most, plan->query_tiles) * plan->query_tile, plan->problem.queries));
 }
 
 attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
@@ -156,20 +173,21 @@ attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors
         return status;
     threads = useful_threads(plan, threads);
     *used = 1;
-    const int64_t bytes = plan->info.workspace_bytes;
+    const int64_t bytes = workspace ? plan->info.workspace_bytes : own_bytes(plan, threads);
     int64_t total;
     void *owned = NULL;
     if (!workspace && bytes > 0) {
         if (__builtin_mul_overflow(bytes, (int64_t)threads, &total) ||
             !(workspace = owned = aligned_alloc(ATTN_ALIGN_BYTES, (size_t)total)))
-            return attn_fail(error, ATTN_NO_MEMORY, "no memory for %d workspaces of %lld bytes", threads,
-                             (long long)bytes);
+            return attn_fail(error, ATTN_NO_MEMORY,
+                             "no memory for %d workspaces of %lld bytes, one for each thread%s", threads,
+                             (long long)bytes, threads > 1 ? "; fewer threads need fewer" : "");
     }
     if (threads == 1)
         run_part(plan, tensors, workspace, 0, 1);
     else
         for (int64_t step = 0, tasks; (tasks = attn_step_tasks(plan, threads, step)) > 0; step++)
-            *used = (int)attn_max(*used, run_step(plan, tensors, workspace, threads, step, tasks));
+            *used = (int)attn_max(*used, run_step(plan, tensors, workspace, bytes, threads, step, tasks));
     free(owned);
     return ATTN_OK;
 }

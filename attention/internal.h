@@ -219,8 +219,8 @@ static inline attn_tile_kind attn_naive_kind(const attn_view *view) {
     return view->plan->problem.pattern.terms || attn_view_has_data(view) ? ATTN_TILE_PARTIAL : ATTN_TILE_FULL;
 }
 
-/* Sizes in bytes of one call's workspace. */
-int64_t attn_naive_workspace(const attn_plan *plan);
+/* Sizes in bytes of one call's workspace. For naive that of parts of at most `rows` rows of any head. */
+int64_t attn_naive_workspace(const attn_plan *plan, int64_t rows);
 int64_t attn_flash_workspace(const attn_plan *plan);
 /* Execute units [first, last). */
 void attn_naive(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,

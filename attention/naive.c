@@ -17,11 +17,11 @@ typedef struct ranked {
 } ranked;
 
 typedef struct naive_workspace {
-    float *scores; /* Nq x Nk */
+    float *scores; /* rows x Nk */
     float *packed_keys;
     float *packed_values;
     float *rows;                /* A panels of one query tile, of depth D or VALUE_DEPTH */
-    float *row_max, *row_sum;   /* Nq */
+    float *row_max, *row_sum;   /* rows */
     uint64_t *mask;             /* one row's bits, with topk those of every row */
     float *bias;                /* one row */
     ranked *heap;               /* only with topk */
@@ -29,7 +29,8 @@ typedef struct naive_workspace {
     int64_t value_panel_stride; /* floats from one panel of values to the next */
 } naive_workspace;
 
-static naive_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor) {
+/* For `rows` rows of one head: no more than for more rows. */
+static naive_workspace cut_workspace(const attn_plan *plan, int64_t rows, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
     const int64_t nr = plan->kernels->nr, keys = attn_round_up(problem->keys, nr);
     const int64_t f32 = sizeof(float);
@@ -38,13 +39,13 @@ static naive_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor)
         .value_panel_stride = keys * nr,
     };
     const bool topk = problem->pattern.terms & ATTN_TOPK;
-    w.scores = attn_take(cursor, problem->queries * problem->keys * f32);
+    w.scores = attn_take(cursor, rows * problem->keys * f32);
     w.packed_keys = attn_take(cursor, keys * problem->head_dim * f32);
     w.packed_values = attn_take(cursor, keys * attn_round_up(problem->value_dim, nr) * f32);
     w.rows = attn_take(cursor, plan->query_tile * attn_max(problem->head_dim, VALUE_DEPTH) * f32);
-    w.row_max = attn_take(cursor, problem->queries * f32);
-    w.row_sum = attn_take(cursor, problem->queries * f32);
-    w.mask = attn_take(cursor, (topk ? problem->queries : 1) * w.mask_words * (int64_t)sizeof(uint64_t));
+    w.row_max = attn_take(cursor, rows * f32);
+    w.row_sum = attn_take(cursor, rows * f32);
+    w.mask = attn_take(cursor, (topk ? rows : 1) * w.mask_words * (int64_t)sizeof(uint64_t));
     if (problem->inputs & ATTN_HAS_BIAS)
         w.bias = attn_take(cursor, problem->keys * f32);
     if (topk)
@@ -52,9 +53,9 @@ static naive_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor)
     return w;
 }
 
-int64_t attn_naive_workspace(const attn_plan *plan) {
+int64_t attn_naive_workspace(const attn_plan *plan, int64_t rows) {
     attn_cursor count = {0};
-    cut_workspace(plan, &count);
+    cut_workspace(plan, rows, &count);
     return count.bytes;
 }
 
@@ -262,7 +263,7 @@ static naive_rows rows_of(const attn_plan *plan, const attn_tensors *tensors, vo
     return (naive_rows){
         .plan = plan,
         .tensors = tensors,
-        .w = cut_workspace(plan, &(attn_cursor){.memory = workspace}),
+        .w = cut_workspace(plan, rows, &(attn_cursor){.memory = workspace}),
         .view = attn_view_of(plan, tensors, batch, head),
         .batch = batch,
         .kv_head = head / (plan->problem.heads / plan->problem.kv_heads),

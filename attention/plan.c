@@ -191,7 +191,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
         }
         if (!(problem->pattern.terms & ATTN_TOPK))
             info->pairs_executed = info->pairs_dense;
-        info->workspace_bytes = attn_naive_workspace(plan);
+        info->workspace_bytes = attn_naive_workspace(plan, problem->queries);
     } else {
         info->workspace_bytes = plan->splits > 1 ? attn_decode_workspace(plan) : attn_flash_workspace(plan);
     }

@@ -363,7 +363,12 @@ ATTN_API attn_status attn_execute_task(const attn_plan *plan, const attn_tensors
 #define ATTN_MAX_THREADS 1024
 
 /* All parts on `threads` (1..ATTN_MAX_THREADS) OpenMP threads (one after the other in a build without
- * OpenMP). `workspace` is NULL, or holds threads * info.workspace_bytes, aligned to 64 bytes. */
+ * OpenMP). `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes; or it is NULL, and as much
+ * as the parts need is allocated for the call: for ATTN_NAIVE the scores of each part's rows alone.
+ *
+ * A process that forks after a call with several threads has a child without OpenMP's threads, in which
+ * another such call may wait for them without end (GNU's libgomp). Fork before the first call, or let the
+ * child call with 1 thread, or with attn_execute_task on threads of its own. */
 ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                   int threads, attn_error *error);
 

@@ -2,10 +2,11 @@
  * Each time the call says so, leaves nothing behind and has written nothing. */
 #include "tests/support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/plan.h"
+#include "attention/internal.h"
 #include "tests/patterns.h"
 
 /* ---- allocators between the library and the C library: the linker puts them there (--wrap) ---- */
@@ -26,7 +27,13 @@ static struct {
     int failing; /* number of the allocation that fails, from 1 */
     int asked;   /* so far */
     int held;    /* blocks that are not freed yet */
+
+    /* Of an aligned block: what follows it is marked, and looked at when it is freed. */
+    unsigned char *block;
+    size_t bytes;
 } memory;
+
+enum { MARK = 0xA5, MARK_BYTES = 256 };
 
 static bool fails(void) {
     return memory.on && ++memory.asked == memory.failing;
@@ -52,10 +59,24 @@ void *__wrap_realloc(void *old, size_t bytes) {
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-    return fails() ? NULL : held(__real_aligned_alloc(alignment, bytes));
+    if (fails())
+        return NULL;
+    unsigned char *block = __real_aligned_alloc(alignment, bytes + MARK_BYTES);
+    if (block) {
+        memory.block = block;
+        memory.bytes = bytes;
+        memset(block + bytes, MARK, MARK_BYTES);
+    }
+    return held(block);
 }
 
 void __wrap_free(void *block) {
+    if (block && block == memory.block) {
+        for (int i = 0; i < MARK_BYTES; i++)
+            if (memory.block[memory.bytes + (size_t)i] != MARK)
+                test_fail("byte %d past a block of %zu was written", i, memory.bytes);
+        memory.block = NULL;
+    }
     memory.held -= memory.on && block;
     __real_free(block);
 }
@@ -176,6 +197,79 @@ static void executions(void **state) {
     }
 }
 
+/* Guards: an execution with naive that takes its own memory takes the scores of a part's rows for each
+ * thread, not those of all rows: what few threads compute, many do too. The rows have the same bits, and
+ * nothing is written past a workspace. */
+static void naive_threads(void **state) {
+    enum { QUERIES = 403, KEYS = 1500, D = 8, MOST_HEADS = 3 };
+    static float q[MOST_HEADS * QUERIES * D], kv[MOST_HEADS * KEYS * D], out[2][MOST_HEADS * QUERIES * D];
+    static const char *const patterns[] = {"dense", "causal,window=200", "topk=5"};
+    test_rng rng = test_rng_start("naive_threads", 0);
+    for (size_t i = 0; i < COUNT_OF(q); i++)
+        q[i] = (float)test_normal(&rng);
+    for (size_t i = 0; i < COUNT_OF(kv); i++)
+        kv[i] = (float)test_normal(&rng);
+    for (int64_t heads = 1; heads <= MOST_HEADS; heads += 2)
+        for (size_t p = 0; p < COUNT_OF(patterns); p++) {
+            attn_problem problem;
+            attn_plan *plan, *fewer;
+            attn_tensors tensors;
+            attn_problem_init(&problem, 1, heads, heads, QUERIES, KEYS, D, D);
+            assert_int_equal(attn_pattern_parse(patterns[p], &problem.pattern, NULL), ATTN_OK);
+            const attn_options naive = {.algorithm = ATTN_NAIVE};
+            assert_int_equal(attn_plan_create(&problem, &naive, &plan, NULL), ATTN_OK);
+            attn_tensors_init(&tensors, &problem, q, kv, kv, out[0]);
+            assert_int_equal(attn_execute(plan, &tensors, NULL, 1, NULL), ATTN_OK);
+            const attn_info info = attn_plan_info(plan);
+            assert_int_equal(memory.bytes, info.workspace_bytes);
+            const int64_t units = heads * attn_ceil_div(QUERIES, info.query_tile);
+            for (int threads = 2; threads <= 128; threads = threads * 3 / 2) {
+                memset(out[1], 0, sizeof out[1]);
+                tensors.out = out[1];
+                assert_int_equal(attn_execute(plan, &tensors, NULL, threads, NULL), ATTN_OK);
+                assert_memory_equal(out[0], out[1], (size_t)(heads * QUERIES * D) * sizeof **out);
+                /* Parts have equal costs, so at most one tile more than their share. */
+                const int64_t parts = attn_min(threads, units);
+                problem.queries = attn_min(QUERIES, (units / parts + 1) * info.query_tile);
+                assert_int_equal(attn_plan_create(&problem, &naive, &fewer, NULL), ATTN_OK);
+                const int64_t bytes = attn_plan_info(fewer).workspace_bytes;
+                attn_plan_destroy(fewer);
+                problem.queries = QUERIES;
+                if ((int64_t)memory.bytes > parts * bytes)
+                    test_fail("%s, %lld heads, %d threads: %zu bytes, more than %lld of %lld", patterns[p],
+                              (long long)heads, threads, memory.bytes, (long long)parts, (long long)bytes);
+            }
+            attn_plan_destroy(plan);
+        }
+}
+
+/* Guards: where workspaces find no memory, the message says how large they are and what takes less. */
+static void too_large(void **state) {
+    attn_problem problem;
+    attn_plan *plan;
+    attn_tensors tensors;
+    attn_error error;
+    static const float data[1];
+    float out[1];
+    attn_problem_init(&problem, 1, 1 << 20, 1, 1 << 16, 1 << 16, 1, 1);
+    assert_int_equal(attn_plan_create(&problem, &(attn_options){.algorithm = ATTN_NAIVE}, &plan, NULL),
+                     ATTN_OK);
+    attn_tensors_init(&tensors, &problem, data, data, data, out);
+    for (int threads = 1; threads <= 2; threads++) {
+        memory.failing = 1;
+        memory.asked = 0;
+        memory.on = true;
+        assert_int_equal(attn_execute(plan, &tensors, NULL, threads, &error), ATTN_NO_MEMORY);
+        memory.on = false;
+        char expected[64];
+        snprintf(expected, sizeof expected, "no memory for %d workspaces of %lld bytes", threads,
+                 (long long)attn_plan_info(plan).workspace_bytes);
+        assert_non_null(strstr(error.text, expected));
+        assert_int_equal(strstr(error.text, "fewer threads") != NULL, threads > 1);
+    }
+    attn_plan_destroy(plan);
+}
+
 static attn_status multiply(void *context, attn_error *error) {
     static const float a[4] = {1, 2, 3, 4};
     const bool *transposed = context;
@@ -195,9 +289,8 @@ static void operations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans),
-        cmocka_unit_test(executions),
-        cmocka_unit_test(operations),
+        cmocka_unit_test(plans),     cmocka_unit_test(executions), cmocka_unit_test(naive_threads),
+        cmocka_unit_test(too_large), cmocka_unit_test(operations),
     };
     return test_run("memory", tests, COUNT_OF(tests));
 }
