@@ -1,7 +1,7 @@
 """Result files as `attnscope bench` writes them: strict reading into runs and rows.
 
 What a file must have, it is refused without (ResultError, one line): strict JSON, `context`, `benchmarks`, ids
-that are unique, times that are numbers. What is there for comfort (samples, pair counts, peaks, the machine's
+that are unique, times that are numbers of a size that something may take. What is there for comfort (samples, pair counts, peaks, the machine's
 name) may be missing, and what depends on it is then left out. A row that was not measured (an error, a time of
 0) is kept apart with its reason.
 """
@@ -18,17 +18,21 @@ from . import strict_json
 
 STAGES = ("qk", "scale", "mask", "softmax", "pv")
 UNDISTURBED = 0.95  # share of its CPU below which a row was disturbed; BENCH_UNDISTURBED of the harness
+# Far beyond what can be measured on either side, and near enough that products, quotients and axes of such numbers
+# are finite: a time of a clock tick's thousandth to some 30 years, counts and rates of any machine.
+_TIMES_NS = (1e-3, 1e18)
+_MOST = 1e30
 _UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _ID_PARTS = (
-    ("batch", re.compile(r"b(\d+)")),
-    ("heads", re.compile(r"h(\d+)")),
-    ("kv_heads", re.compile(r"kv(\d+)")),
-    ("head_dim", re.compile(r"d(\d+)")),
-    ("queries", re.compile(r"nq(\d+)")),
-    ("keys", re.compile(r"nk(\d+)")),
-    ("threads_used", re.compile(r"t(\d+)")),
-    ("value_dim", re.compile(r"dv(\d+)")),
-    ("keys", re.compile(r"n(\d+)")),  # of a kernel
+    ("batch", re.compile(r"b(\d{1,18})")),
+    ("heads", re.compile(r"h(\d{1,18})")),
+    ("kv_heads", re.compile(r"kv(\d{1,18})")),
+    ("head_dim", re.compile(r"d(\d{1,18})")),
+    ("queries", re.compile(r"nq(\d{1,18})")),
+    ("keys", re.compile(r"nk(\d{1,18})")),
+    ("threads_used", re.compile(r"t(\d{1,18})")),
+    ("value_dim", re.compile(r"dv(\d{1,18})")),
+    ("keys", re.compile(r"n(\d{1,18})")),  # of a kernel
 )
 
 
@@ -106,7 +110,7 @@ class Run:
                 value = value.get(part) if isinstance(value, dict) else None
             if isinstance(value, str) and value.strip():
                 return value.strip()
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _MOST:
                 return f"{value:g}"
         return None
 
@@ -173,14 +177,32 @@ def _number(row: dict[str, Any], key: str, where: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ResultError(f"{where}: {key} is {_shown(value)}, not a number")
+    if value < 0:
+        raise ResultError(f"{where}: {key} is {_size(value)}, below 0")
+    if value > _MOST:
+        raise ResultError(f"{where}: {key} is {_size(value)}, above {_MOST:g}")
     return float(value)
+
+
+def _time(value: float, unit: str, key: str, where: str) -> float:
+    """Nanoseconds of a time that something may take."""
+    least, most = _TIMES_NS
+    time = value * _UNITS_NS[unit] if 0 <= value <= most else math.nan  # an integer may pass a double
+    if not least <= time <= most:
+        raise ResultError(f"{where}: {key} is {_size(value)} {unit}, expected {least:g} to {most:g} ns")
+    return time
+
+
+def _size(value: float) -> str:
+    """A number that may be an integer of any length."""
+    return _shown(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _count(row: dict[str, Any], key: str, where: str) -> int | None:
     value = _number(row, key, where)
     if value is None:
         return None
-    if value < 0 or value != math.floor(value):
+    if value != math.floor(value):
         raise ResultError(f"{where}: {key} is {value:g}, not a whole number from 0")
     return int(value)
 
@@ -234,9 +256,9 @@ def _samples(row: dict[str, Any], where: str) -> tuple[float, ...]:
     if not isinstance(values, list):
         raise ResultError(f"{where}: samples_ns is {_shown(values)}, not a list")
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise ResultError(f"{where}: samples_ns holds {_shown(value)}, not a time above 0")
-    return tuple(float(value) for value in values)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ResultError(f"{where}: samples_ns holds {_shown(value)}, not a time")
+    return tuple(_time(value, "ns", "a time of samples_ns", where) for value in values)
 
 
 def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
@@ -247,18 +269,20 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
     unit = row.get("time_unit", "ns")
     if unit not in _UNITS_NS:
         raise ResultError(f"{where}: time_unit is {_shown(unit)}, not one of {', '.join(_UNITS_NS)}")
-    scale = _UNITS_NS[unit]
     time = _number(row, "real_time", where)
     samples = _samples(row, where)
     if time is None and not samples:
         raise ResultError(f"{where}: neither real_time nor samples_ns")
-    if time is not None and time < 0:
-        raise ResultError(f"{where}: real_time is {time:g}, below 0")
     if time == 0:
         return Excluded(row_id, "a time of 0")
+    if time is not None:
+        time = _time(time, unit, "real_time", where)
     ordered = sorted(samples)
-    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else time * scale
-    low, high = _number(row, "min_ns", where), _number(row, "max_ns", where)
+    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else time
+    low, high = (
+        _time(value, "ns", key, where) if (value := _number(row, key, where)) else None
+        for key in ("min_ns", "max_ns")
+    )
     said = parse_id(row_id)
 
     def integer(key: str, *others: str) -> int | None:
@@ -290,8 +314,8 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         extras=tuple(said["extras"]),
         stage=_string(row, "stage", where) or said["stage"],
         median_ns=middle,
-        min_ns=ordered[0] if ordered else (low if low else middle),
-        max_ns=ordered[-1] if ordered else (high if high else middle),
+        min_ns=ordered[0] if ordered else (low or middle),
+        max_ns=ordered[-1] if ordered else (high or middle),
         samples_ns=samples,
         sample_count=len(samples) or _count(row, "sample_count", where) or _count(row, "samples", where),
         pairs_useful=_number(row, "pairs_useful", where),

@@ -4,10 +4,12 @@ import json
 
 import pytest
 import synthetic
-from attnscope_py import analysis, results, strict_json
-from attnscope_py.results import ResultError, load_run, load_runs, parse_id
+from attnscope_py import analysis, results, strict_json, text_table
+from attnscope_py.results import ResultError, Run, load_run, load_runs, parse_id
 from hypothesis import given
 from hypothesis import strategies as hs
+
+ROW = synthetic.row("dense", "flash", "avx2", 128, [1.0])
 
 
 def fails(path, *parts, code=2):
@@ -100,7 +102,7 @@ def test_truncated_anywhere(tmp_path):
         ),
         (
             '{"context": {}, "benchmarks": [{"id": "a", "real_time": 1, "samples_ns": [1, 0]}]}',
-            "samples_ns holds 0",
+            "a time of samples_ns is 0 ns, expected 0.001 to 1e+18 ns",
         ),
         ('{"context": {}, "benchmarks": [{"id": "a", "real_time": 1, "samples_ns": 5}]}', "not a list"),
         ('{"context": {}, "benchmarks": [{"id": "a", "real_time": 1, "keys": 1.5}]}', "keys is 1.5"),
@@ -112,6 +114,58 @@ def test_truncated_anywhere(tmp_path):
 )
 def test_not_a_result_file(tmp_path, text, said):
     fails(write(tmp_path / "r.json", text), said)
+
+
+def extremes():
+    """Numbers of every kind that JSON can hold, and some that only Python's reader makes of it."""
+    yield from (0, -0.0, 5e-324, 1e-320, 1e-9, 1e-3, 1, 1e18, 1e19, 1e30, 1e31, 1.7e308, 10**18, 10**399)
+    yield from (-5e-324, -1, -1.5, -1e308, -(10**398))
+
+
+# Guards numbers at both ends of what JSON holds, in every field that is a number: it is refused by row and field,
+# or a table is made; a traceback, which this would show, is neither.
+@pytest.mark.parametrize("rows", ["one", "all"])
+@pytest.mark.parametrize(
+    "field", sorted(k for k, v in ROW.items() if isinstance(v, (int, float))) + ["samples_ns"]
+)
+def test_extreme_numbers(tmp_path, field, rows):
+    refused = 0
+    for value in extremes():
+        made = synthetic.power_law(1.0, 2.0) + synthetic.power_law(3.0, 2.0, extras="/alibi")
+        for row in made[:1] if rows == "one" else made:
+            row[field] = [value] * 5 if field == "samples_ns" else value
+        try:
+            run = load_run(synthetic.write(tmp_path / "r.json", made))
+            text_table.text_table(analysis.sections([run]), [run])
+        except ResultError as error:
+            refused += error.exit_code == 2
+            assert field in str(error) and "\n" not in str(error)
+            assert made[0]["id"] in str(error) or error.exit_code == 4
+    if field.endswith("_ns") or field == "real_time":
+        assert refused >= 12  # what is not 1e-3 to 1e18 ns
+
+
+# Guards the range of times by the unit of each, to the last one that is taken.
+@pytest.mark.parametrize(("unit", "scale"), [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)])
+def test_range_of_times(tmp_path, unit, scale):
+    for time_ns, fine in ((1e-3, True), (9e-4, False), (1e18, True), (1.1e18, False)):
+        row = synthetic.row("dense", "flash", "avx2", 128, [1.0], samples_ns=None, min_ns=None, max_ns=None)
+        row |= {"real_time": time_ns / scale, "time_unit": unit}
+        path = synthetic.write(tmp_path / "r.json", [row])
+        if fine:
+            assert load_run(path).rows[0].median_ns == pytest.approx(time_ns)
+        else:
+            fails(path, row["id"], "real_time is", f"{unit}, expected 0.001 to 1e+18 ns")
+
+
+# Guards numbers of any length elsewhere: in an id they are words, in the context they are left out.
+def test_long_numbers_elsewhere(tmp_path):
+    long = "9" * 5000
+    assert parse_id(f"attention/dense/flash/avx2/f32/b1/h1/kv1/d64/nq{long}/nk64/t1")["extras"] == [
+        f"nq{long}"
+    ]
+    run = Run("r.json", {"host_name": 10**399, "date": 1e300}, [])
+    assert run.host == "r" and run.date is None
 
 
 # Guards "nothing was measured" (exit 4) against "cannot be read" (exit 2).
