@@ -64,7 +64,10 @@ static void draw_row(int64_t *row, int64_t wanted, int64_t a, uint64_t seed, int
 
 attn_status attn_blocks_random(attn_blocks *blocks, const attn_problem *problem, attn_error *error) {
     const attn_pattern *pattern = &problem->pattern;
-    attn_status status = blocks_alloc(blocks, problem, pattern->random_block, 1, error);
+    /* All blocks: one that holds them is the same pairs, and costs no list of each row's. */
+    const bool all = pattern->random_count >= attn_ceil_div(problem->keys, pattern->random_block);
+    const int64_t whole = attn_max(1, attn_max(problem->queries, problem->keys));
+    attn_status status = blocks_alloc(blocks, problem, all ? whole : pattern->random_block, 1, error);
     if (status != ATTN_OK)
         return status;
     const int64_t wanted = attn_min(pattern->random_count, blocks->key_blocks);
@@ -75,8 +78,8 @@ attn_status attn_blocks_random(attn_blocks *blocks, const attn_problem *problem,
         return attn_fail(error, ATTN_NO_MEMORY, "no memory to draw random blocks");
     for (int64_t a = 0; a < blocks->query_blocks; a++) {
         int64_t *row = blocks->index + a * wanted;
-        if (wanted == blocks->key_blocks) /* all of them: no need to wait for the last to be drawn */
-            for (int64_t c = 0; c < wanted; c++)
+        if (all)
+            for (int64_t c = 0; c < wanted; c++) /* the one, where there are keys */
                 row[c] = c;
         else
             draw_row(row, wanted, a, pattern->random_seed, blocks->key_blocks, drawn);

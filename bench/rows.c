@@ -44,8 +44,9 @@ static void append_attention(id_text *t, const bench_row *row) {
            (long long)p->keys, row->threads);
     if (p->value_dim != p->head_dim)
         append(t, "/dv%lld", (long long)p->value_dim);
+    char cap[CLI_FLOAT_TEXT];
     if (p->softcap > 0)
-        append(t, "/cap%g", (double)p->softcap);
+        append(t, "/cap%s", cli_float_text(p->softcap, cap));
     if (p->inputs & ATTN_HAS_ALIBI)
         append(t, "/alibi");
     if (p->inputs & ATTN_HAS_SINK_LOGIT)

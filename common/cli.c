@@ -167,6 +167,15 @@ bool cli_isa_option(const char *text) {
     return false;
 }
 
+const char *cli_float_text(float value, char text[CLI_FLOAT_TEXT]) {
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, CLI_FLOAT_TEXT, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            break;
+    }
+    return text;
+}
+
 void *cli_alloc(const char *what, int64_t count, size_t size) {
     void *memory = calloc(count > 0 ? (size_t)count : 1, size);
     if (!memory)

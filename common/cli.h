@@ -53,6 +53,11 @@ bool cli_dtype_option(const char *text, attn_dtype *dtype);
 /* "auto" or a level that this machine can run. */
 bool cli_isa_option(const char *text);
 
+/* The shortest decimal text that reads back as the same float32, in `text`: for ids, which must tell any two
+ * values apart. Returns `text`. */
+#define CLI_FLOAT_TEXT 24
+const char *cli_float_text(float value, char text[CLI_FLOAT_TEXT]);
+
 /* Memory for `count` elements of `size` bytes, zeroed, never NULL for a count of 0. Prints an error
  * and returns NULL when there is none. `what` names it. */
 void *cli_alloc(const char *what, int64_t count, size_t size);

@@ -243,6 +243,54 @@ static void naive_threads(void **state) {
         }
 }
 
+/* Guards: a draw of as many blocks as there are is dense, with its counts and bits, and as cheap at lengths
+ * whose lists of blocks would find no memory; beside other terms too, and where blocks do not divide the
+ * lengths. */
+static void random_of_all(void **state) {
+    static const struct {
+        int64_t queries, keys;
+        const char *random, *same;
+    } cases[] = {
+        {1 << 20, 1 << 20, "random=1048576:1:1", "dense"},
+        {1 << 20, 1 << 20, "causal,random=1152921504606846976:7:2", "causal"},
+        {300, 500, "random=8:64:3", "dense"}, /* the last block has 52 keys */
+        {500, 300, "chunk=70,random=1:1000:4", "chunk=70"},
+        {300, 500, "causal,random=500:1:5,window=9", "causal"},
+        {300, 0, "random=1:1:1", "dense"},
+        {0, 300, "random=300:1:1", "dense"},
+    };
+    for (size_t k = 0; k < COUNT_OF(cases); k++) {
+        attn_problem problem;
+        attn_info info[2];
+        attn_plan *plan[2];
+        attn_problem_init(&problem, 1, 1, 1, cases[k].queries, cases[k].keys, 8, 8);
+        for (int which = 0; which < 2; which++) {
+            attn_error error;
+            const char *text = which ? cases[k].same : cases[k].random;
+            assert_int_equal(attn_pattern_parse(text, &problem.pattern, NULL), ATTN_OK);
+            if (attn_plan_create(&problem, NULL, &plan[which], &error) != ATTN_OK)
+                test_fail("%s: %s", text, error.text);
+            info[which] = attn_plan_info(plan[which]);
+        }
+        assert_int_equal(info[0].tiles_full, info[1].tiles_full);
+        assert_int_equal(info[0].tiles_partial, info[1].tiles_partial);
+        assert_int_equal(info[0].pairs_useful, info[1].pairs_useful);
+        assert_int_equal(info[0].pairs_executed, info[1].pairs_executed);
+        attn_look *look[2] = {attn_look_open(plan[0], NULL, 0, 0), attn_look_open(plan[1], NULL, 0, 0)};
+        uint64_t bits[2][(1 << 20) / 64];
+        for (int64_t i = 0; i < cases[k].queries; i += cases[k].queries / 7 + 1) {
+            memset(bits, 0, sizeof bits);
+            for (int which = 0; which < 2; which++)
+                attn_look_row(look[which], i, bits[which]);
+            assert_memory_equal(bits[0], bits[1], sizeof bits[0]);
+        }
+        for (int which = 0; which < 2; which++) {
+            attn_look_close(look[which]);
+            attn_plan_destroy(plan[which]);
+        }
+    }
+}
+
 /* Guards: where workspaces find no memory, the message says how large they are and what takes less. */
 static void too_large(void **state) {
     attn_problem problem;
@@ -289,8 +337,8 @@ static void operations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans),     cmocka_unit_test(executions), cmocka_unit_test(naive_threads),
-        cmocka_unit_test(too_large), cmocka_unit_test(operations),
+        cmocka_unit_test(plans),         cmocka_unit_test(executions), cmocka_unit_test(naive_threads),
+        cmocka_unit_test(random_of_all), cmocka_unit_test(too_large),  cmocka_unit_test(operations),
     };
     return test_run("memory", tests, COUNT_OF(tests));
 }

@@ -1,8 +1,10 @@
 """Bad input: one line that names the value and what is accepted, exit 2, and no file."""
 
 import os
+import random
 import resource
 import signal
+import struct
 import subprocess
 from pathlib import Path
 
@@ -111,6 +113,19 @@ def test_an_option_that_the_library_refuses_leaves_no_file(bench, tmp_path):
     outcome = bench("--n", "16", f"--benchmark_out={tmp_path / 'o'}", "--benchmark_out_format=xml")
     assert outcome.code == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_ids_tell_settings_apart(bench):
+    """Guards that rows of two softcaps never share an id: its text reads back as the same float32, and is short."""
+    rng = random.Random(5)
+    floats = [struct.unpack("f", struct.pack("I", bits))[0] for bits in (1, 0x00800000, 0x7F7FFFFF)]
+    floats += [struct.unpack("f", struct.pack("I", rng.randrange(1, 0x7F800000)))[0] for _ in range(20)]
+    given = {"30": "30", "30.00001": "30.00001", "0.1": "0.1", "50.0": "50", "1e9": "1e+09", "16777217": None}
+    for text, short in (given | {f"{value:.17g}": None for value in floats}).items():
+        outcome = bench("--n", "16", "--isa", "scalar", "--softcap", text, "--benchmark_list_tests=true")
+        (cap,) = {line.split("/cap")[1] for line in outcome.out.splitlines()}
+        assert struct.pack("f", float(cap)) == struct.pack("f", float(text)), (text, cap)
+        assert short is None or cap == short
 
 
 def test_full_disk(bench, tmp_path):
