@@ -157,6 +157,7 @@ static int run(bench_session *session, outputs *o) {
         say_binding(session);
         session->measuring_ns = machine_now_ns();
         bench_runner_run(session);
+        bench_retake(session);
         session->rows_ns = (double)(machine_now_ns() - session->measuring_ns);
     }
     return finish(session, o);

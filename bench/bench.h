@@ -109,6 +109,9 @@ void bench_kernel_free(bench_kernel_run *run);
 
 typedef enum bench_kind { BENCH_ATTENTION, BENCH_STAGE, BENCH_KERNEL } bench_kind;
 
+/* Times that a row may be measured at: see retake.c. */
+#define BENCH_MAX_VISITS 4
+
 typedef struct bench_result {
     bool measured;
     double *samples_ns; /* time of one call: the mean over calls_per_sample */
@@ -126,10 +129,12 @@ typedef struct bench_result {
     double peak_gflops;                     /* of the row's threads, beside the row; 0 unknown */
     double ghz;                             /* likewise; 0 unknown */
     double pct_peak;
-    int threads_used;    /* that did some of the work */
-    int order;           /* position in the run */
-    int64_t repetitions; /* that are whole */
-    char date[32];       /* when the last of them ended, as in 2026-11-30T15:45:32+00:00 */
+    int threads_used;                  /* that did some of the work */
+    int order;                         /* position in the run */
+    int64_t repetitions;               /* that are whole */
+    int visits;                        /* 0: one, whose median this is */
+    double visit_ns[BENCH_MAX_VISITS]; /* the median of each; the samples are those of one of them */
+    char date[32];                     /* when the last of them ended, as in 2026-11-30T15:45:32+00:00 */
 } bench_result;
 
 typedef struct bench_row {

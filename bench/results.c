@@ -124,6 +124,13 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     /* An interruption may leave a row with some of its repetitions. */
     if (r->repetitions < session->config->repetitions)
         set_count(object, "repetitions_done", (double)r->repetitions);
+    set_count(object, "visits", fmax(1, r->visits));
+    if (r->visits > 1) {
+        json_t *visits = json_array();
+        for (int i = 0; i < r->visits; i++)
+            json_array_append_new(visits, json_real(rounded(r->visit_ns[i])));
+        json_object_set_new(object, "visit_medians_ns", visits);
+    }
     json_t *samples = json_array();
     for (int i = 0; i < r->sample_count; i++)
         json_array_append_new(samples, json_real(rounded(r->samples_ns[i])));

@@ -91,6 +91,16 @@ void bench_measure_samples(bench_session *session, bench_row *row);
 /* Returns the median, or 0 as above. */
 double bench_measure_end(bench_session *session, bench_row *row);
 
+/* ---- retake.c ---- */
+
+/* Measures rows once more that look slowed down, as far as a part of the time that all took allows. */
+void bench_retake(bench_session *session);
+/* Whether the row's own figures say so; `best_ghz` is the best clock beside any row. */
+bool bench_looks_slowed(const bench_row *row, double best_ghz);
+/* Notes a visit of a row, and makes it the row's result where it is the faster one; true if so. The other
+ * one's samples are then the visit's. */
+bool bench_take_visit(bench_row *row, bench_row *visit);
+
 /* 100 * useful FLOPs per second over peak; 0 where either is unknown. */
 double bench_pct_peak(const bench_row *row);
 /* The smallest level of memory that holds what the row touches, and what it has to read in percent of that

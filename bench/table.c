@@ -25,8 +25,12 @@ void bench_progress(const bench_session *session, const bench_row *row) {
     if (session->done_ns > 0.05 * session->planned_ns)
         left *= elapsed / session->done_ns;
     char line[64 + BENCH_ID_BYTES];
-    snprintf(line, sizeof line, "%3d/%d  %4.0f s left  %s", session->done + 1,
-             session->order_count * (int)session->config->repetitions, left / 1e9, row->id);
+    const int planned = session->order_count * (int)session->config->repetitions;
+    if (session->done < planned)
+        snprintf(line, sizeof line, "%3d/%d  %4.0f s left  %s", session->done + 1, planned, left / 1e9,
+                 row->id);
+    else
+        snprintf(line, sizeof line, "once more: %s", row->id);
     fprintf(stderr, "\r\033[K%.*s", columns() - 1, line);
     fflush(stderr);
 }

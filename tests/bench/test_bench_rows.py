@@ -22,6 +22,21 @@ def test_quantiles_are_those_of_the_samples(measured):
         assert sorted(found) == found and row["min_ns"] <= found[0] and found[-1] <= row["max_ns"]
 
 
+def test_visits_are_counted(measured, bench, tmp_path):
+    """Guards rows that are measured once more: the median is that of a visit, none is slower by 1 % than the
+    fastest, and a run with repetitions has one visit of each row."""
+    rows = measured(*SMALL, "--n", "64,128,256", "--benchmark_min_time=0.01")["benchmarks"]
+    for row in rows:
+        medians = row.get("visit_medians_ns", [row["real_time"]])
+        assert 1 <= row["visits"] == len(medians) <= 4
+        assert row["real_time"] in medians
+        assert row["real_time"] * 0.99 <= min(medians) * (1 + 1e-6)
+    path = tmp_path / "r.json"
+    options = ("--benchmark_min_time=0.002", "--benchmark_repetitions=2", "--no-roofline")
+    assert bench(*SMALL, "--n", "64,128", *options, "--out", path).code == 0
+    assert {row["visits"] for row in strict(path.read_text())["benchmarks"]} == {1}
+
+
 def test_resident_memory_is_the_rows_own(measured):
     """Guards the peak of resident memory: each row has its own, whatever ran before it."""
     arguments = (*SMALL, "--algorithm", "naive", "--n", "64,65,66,2048", "--head-dim", "8")
