@@ -6,32 +6,15 @@
  * which that does not hold are halved, so a pattern costs its corners, not its rows. */
 #include "attention/internal.h"
 
-#include <stdlib.h>
-
 /* Scratch: for each interval that a row may have, room in two lists of intervals and for two ends. */
 int64_t attn_count_scratch(const attn_plan *plan) {
     return 8 * (ATTN_MAX_SELECTED + plan->random.key_blocks + plan->blocks.key_blocks);
 }
 
-static int compare_interval(const void *a, const void *b) {
-    const attn_interval *x = a, *y = b;
-    const int by_first = attn_compare_int64(&x->first, &y->first);
-    return by_first ? by_first : attn_compare_int64(&x->last, &y->last);
-}
-
-/* Lists of some length are those of block maps. */
+/* By first, then by last. */
 static void sort_intervals(attn_interval *list, int64_t count) {
-    if (count > 64) {
-        qsort(list, (size_t)count, sizeof *list, compare_interval);
-        return;
-    }
-    for (int64_t k = 1; k < count; k++) {
-        const attn_interval one = list[k];
-        int64_t at = k;
-        for (; at > 0 && compare_interval(&list[at - 1], &one) > 0; at--)
-            list[at] = list[at - 1];
-        list[at] = one;
-    }
+    _Static_assert(sizeof *list == 2 * sizeof list->first, "an interval is two numbers");
+    attn_sort(&list->first, count, 2);
 }
 
 static int64_t add_block_intervals(const attn_blocks *blocks, const attn_view *view, int64_t i,

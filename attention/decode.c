@@ -39,7 +39,7 @@ static partial cut_partial(const attn_plan *plan, attn_cursor *cursor) {
 
 static decode_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
-    const int64_t group = problem->heads / problem->kv_heads;
+    const int64_t group = attn_group(problem);
     decode_workspace w = {.flash = attn_flash_cut(plan, plan->split_tiles, cursor)};
     w.wave =
         attn_max(1, attn_min(MOST_PARTIALS / (plan->splits * group), problem->batch * problem->kv_heads));
@@ -148,7 +148,7 @@ static void merge(const attn_plan *plan, const attn_tensors *tensors, const deco
 void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
                  int64_t last) {
     const attn_problem *problem = &plan->problem;
-    const int64_t group = problem->heads / problem->kv_heads;
+    const int64_t group = attn_group(problem);
     attn_cursor cursor = {.memory = workspace};
     decode_workspace w = cut_workspace(plan, &cursor);
     for (int64_t unit = first; unit < last;) {
@@ -178,14 +178,14 @@ int64_t attn_decode_tasks(const attn_plan *plan, int64_t step) {
     const decode_workspace w = cut_workspace(plan, &count);
     if (step / 2 > plan->problem.batch * plan->problem.kv_heads) /* and no product overflows */
         return 0;
-    const int64_t group = plan->problem.heads / plan->problem.kv_heads;
+    const int64_t group = attn_group(&plan->problem);
     return wave_of(plan, &w, step).count * (step % 2 == 0 ? plan->splits : group);
 }
 
 void attn_decode_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int thread,
                       int64_t step, int64_t task) {
     const attn_problem *problem = &plan->problem;
-    const int64_t group = problem->heads / problem->kv_heads;
+    const int64_t group = attn_group(problem);
     attn_cursor shared_at = {.memory = workspace};
     attn_cursor own_at = {.memory = (char *)workspace + thread * plan->info.workspace_bytes};
     const decode_workspace shared = cut_workspace(plan, &shared_at);

@@ -206,8 +206,7 @@ void attn_flash_lse(const flash_walk *walk, const float *row_max, const float *r
     const attn_problem *problem = &walk->plan->problem;
     if (!walk->tensors->lse)
         return;
-    float *lse =
-        walk->tensors->lse + (walk->batch * problem->heads + walk->view.head) * problem->queries + walk->row;
+    float *lse = attn_lse_row(problem, walk->tensors, walk->batch, walk->view.head, walk->row);
     for (int64_t r = 0; r < walk->rows; r++)
         lse[r] = attn_lse(row_max[r], row_sum[r]);
 }
@@ -239,7 +238,7 @@ flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, f
         .w = w,
         .view = attn_view_of(plan, tensors, batch, head),
         .batch = batch,
-        .kv_head = head / (problem->heads / problem->kv_heads),
+        .kv_head = head / attn_group(problem),
         .row = query_tile * plan->query_tile,
         .rows = attn_tile_rows(plan, query_tile),
         .slope = tensors->alibi_slopes ? tensors->alibi_slopes[head] : 0,

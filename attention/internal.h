@@ -8,6 +8,9 @@
 #include <math.h>
 
 #define ATTN_ALIGN_BYTES 64
+/* The largest number in a pattern, and position on either side: any two of them, and a length, can be added.
+ */
+#define ATTN_MOST_NUMBER ((int64_t)1 << 60)
 
 /* Keys of a tile, the grain of skipping: one word of a mask row, and two to four panels at every level. The
  * engine joins neighbouring tiles into kernel calls of up to key_block keys, so a small tile costs dense work
@@ -35,6 +38,10 @@ static inline int attn_compare_int64(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
+/* Sorts `count` items of one or two numbers each, by the first, then by the second. Without an allocation,
+ * which qsort may make: executing must not. */
+void attn_sort(int64_t *items, int64_t count, int numbers);
+
 /* Bits that are set in the words of `count` bits. */
 static inline int64_t attn_count_bits(const uint64_t *bits, int64_t count) {
     int64_t set = 0;
@@ -106,7 +113,7 @@ attn_interval attn_restriction(const attn_view *view, int64_t i);
 /* Keys that the selections given by one interval each (window, sink, global) select for query i, clipped
  * to `within`; returns how many, at most ATTN_MAX_SELECTED. Empty ones are kept, so that the k-th entry is
  * the same term for every row. */
-#define ATTN_MAX_SELECTED 4
+#define ATTN_MAX_SELECTED 3 /* one each of window, sink and global */
 int attn_selected(const attn_view *view, int64_t i, attn_interval within, attn_interval *selected);
 bool attn_has_selection(const attn_pattern *pattern);
 
@@ -246,6 +253,16 @@ static inline const void *attn_at(const attn_tensor *tensor, attn_dtype dtype, i
     const int64_t element =
         batch * tensor->batch_stride + head * tensor->head_stride + row * tensor->row_stride;
     return (const char *)tensor->data + element * (int64_t)attn_dtype_bytes(dtype);
+}
+
+/* Query heads that share a key/value head. */
+static inline int64_t attn_group(const attn_problem *problem) {
+    return problem->heads / problem->kv_heads;
+}
+
+static inline float *attn_lse_row(const attn_problem *problem, const attn_tensors *t, int64_t batch,
+                                  int64_t head, int64_t row) {
+    return t->lse + (batch * problem->heads + head) * problem->queries + row;
 }
 
 static inline float *attn_out_row(const attn_tensors *t, int64_t batch, int64_t head, int64_t row) {

@@ -125,7 +125,7 @@ static void add_changes(const attn_plan *plan, int64_t head, int64_t *scratch, a
 int64_t attn_plan_keys_attended(const attn_plan *plan) {
     const attn_problem *problem = &plan->problem;
     const bool alike = plan->heads_distinct == 1; /* one head tells of all */
-    const int64_t group = alike ? 1 : problem->heads / problem->kv_heads;
+    const int64_t group = alike ? 1 : attn_group(problem);
     const int64_t kv_heads = alike ? 1 : problem->kv_heads;
     int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
     attn_run *runs = malloc((size_t)attn_runs_limit(plan, true) * sizeof *runs);

@@ -238,7 +238,7 @@ static void stage_pv(naive_rows *n) {
     else if (not_finite)
         attn_repair_values(&n->view, t, n->batch, n->row, n->rows, 0, keys);
     if (t->lse) {
-        float *lse = t->lse + (n->batch * problem->heads + n->view.head) * problem->queries + n->row;
+        float *lse = attn_lse_row(problem, t, n->batch, n->view.head, n->row);
         for (int64_t r = 0; r < n->rows; r++)
             lse[r] = attn_lse(n->w.row_max[r], n->w.row_sum[r]);
     }
@@ -266,7 +266,7 @@ static naive_rows rows_of(const attn_plan *plan, const attn_tensors *tensors, vo
         .w = cut_workspace(plan, rows, &(attn_cursor){.memory = workspace}),
         .view = attn_view_of(plan, tensors, batch, head),
         .batch = batch,
-        .kv_head = head / (plan->problem.heads / plan->problem.kv_heads),
+        .kv_head = head / attn_group(&plan->problem),
         .row = row,
         .rows = rows,
     };

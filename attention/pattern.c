@@ -32,7 +32,7 @@ static bool read_number(const char **text, char stop, uint64_t most, uint64_t *v
 
 static bool read_count(const char **text, char stop, int64_t least, int64_t *value) {
     uint64_t number;
-    if (!read_number(text, stop, (uint64_t)1 << 60, &number) || (int64_t)number < least)
+    if (!read_number(text, stop, (uint64_t)ATTN_MOST_NUMBER, &number) || (int64_t)number < least)
         return false;
     *value = (int64_t)number;
     return true;
@@ -192,7 +192,7 @@ int attn_pattern_format(const attn_pattern *p, char *text, size_t size) {
     TERM(ATTN_PREFIX, "prefix=%" PRId64, p->prefix)
     TERM(ATTN_CHUNK, "chunk=%" PRId64, p->chunk)
     /* The shorter form, unless its number passes the greatest that is parsed. */
-    if (p->window_right == 0 && p->window_left < (int64_t)1 << 60) {
+    if (p->window_right == 0 && p->window_left < ATTN_MOST_NUMBER) {
         TERM(ATTN_WINDOW, "window=%" PRId64, p->window_left + 1)
     } else {
         TERM(ATTN_WINDOW, "window=%s:%s", side_text(p->window_left, left, sizeof left),

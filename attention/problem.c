@@ -109,7 +109,7 @@ static attn_status check_pattern(const attn_problem *problem, attn_error *error)
         {ATTN_TOPK, "topk", pattern->topk, 1},
     };
     /* As in the text form: a position and a parameter can then be added without overflow. */
-    const int64_t most = (int64_t)1 << 60;
+    const int64_t most = ATTN_MOST_NUMBER;
     if (pattern->terms & ~known)
         return attn_fail(error, ATTN_INVALID, "pattern has unknown terms 0x%x", pattern->terms & ~known);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
@@ -282,7 +282,7 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
             return status;
     }
     /* A position past 2^62 on either side could overflow when it meets a window. */
-    const int64_t most = (int64_t)1 << 60;
+    const int64_t most = ATTN_MOST_NUMBER;
     for (int64_t b = 0; b < p->batch; b++) {
         if (t->kv_lens && (t->kv_lens[b] < 0 || t->kv_lens[b] > p->keys))
             return attn_fail(error, ATTN_INVALID, "kv_lens[%lld] is %lld, must be 0 to keys, which is %lld",

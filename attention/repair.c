@@ -37,7 +37,7 @@ static uint64_t not_finite_bits(const attn_problem *problem, const attn_tensors 
 void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,
                         int64_t rows, int64_t first, int64_t last) {
     const attn_problem *problem = &view->plan->problem;
-    const int64_t kv_head = view->head / (problem->heads / problem->kv_heads);
+    const int64_t kv_head = view->head / attn_group(problem);
     for (int64_t j = first; j < last; j += 64) {
         const int64_t count = attn_min(64, last - j);
         const uint64_t marked = not_finite_bits(problem, tensors, batch, kv_head, j, count);
@@ -78,6 +78,6 @@ void attn_repair_sink(const attn_view *view, const attn_tensors *tensors, int64_
             memset(attn_out_row(tensors, batch, view->head, i), 0,
                    (size_t)problem->value_dim * sizeof(float));
         if (tensors->lse)
-            tensors->lse[(batch * problem->heads + view->head) * problem->queries + i] = sink;
+            *attn_lse_row(problem, tensors, batch, view->head, i) = sink;
     }
 }

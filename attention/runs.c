@@ -50,6 +50,7 @@ typedef struct tile_row {
     int64_t first_row, last_row;
     term_bounds terms[ATTN_MAX_SELECTED];
     int term_count;
+    bool bounded; /* by a stretch of rows already */
     term_bounds restriction;
     bool by_stride;
     bool unsure; /* a row's interval is empty, or hulls of several stretches were joined: hulls may reach too
@@ -74,13 +75,12 @@ static void bound_stretch(tile_row *row, int64_t first, int64_t last) {
     const int count = selection ? attn_selected(view, first, low[0], low + 1) : 1;
     if (selection)
         attn_selected(view, last - 1, high[0], high + 1);
-    const bool whole = row->term_count < 0; /* the tile's first stretch */
     row->term_count = count;
     for (int t = 0; t <= count; t++) {
         term_bounds *bounds = t == 0 ? &row->restriction : &row->terms[t - 1];
         const attn_interval hull = {low[t].first, high[t].last}, core = {high[t].first, low[t].last};
         row->unsure |= low[t].first >= low[t].last || high[t].first >= high[t].last;
-        if (whole) {
+        if (!row->bounded) {
             *bounds = (term_bounds){hull, core};
             continue;
         }
@@ -89,11 +89,11 @@ static void bound_stretch(tile_row *row, int64_t first, int64_t last) {
         bounds->core.first = attn_max(bounds->core.first, core.first);
         bounds->core.last = attn_min(bounds->core.last, core.last);
     }
+    row->bounded = true;
 }
 
 static void bound_rows(tile_row *row) {
     const attn_pattern *pattern = &row->view->plan->problem.pattern;
-    row->term_count = -1;
     int64_t first = row->first_row;
     if (pattern->terms & ATTN_GLOBAL) {
         /* Positions 0..G-1 see everything: the only place where an interval's end falls back. */
@@ -211,21 +211,6 @@ static void add_bounds(const attn_view *view, int64_t *ends, int64_t *count, con
     add_end(view, ends, count, bounds->core.last);
 }
 
-/* Sorts the few ends that a pattern of intervals has by insertion; qsort serves block maps. */
-static void sort_ends(int64_t *ends, int64_t count) {
-    if (count > 64) {
-        qsort(ends, (size_t)count, sizeof *ends, attn_compare_int64);
-        return;
-    }
-    for (int64_t k = 1; k < count; k++) {
-        const int64_t end = ends[k];
-        int64_t at = k;
-        for (; at > 0 && ends[at - 1] > end; at--)
-            ends[at] = ends[at - 1];
-        ends[at] = end;
-    }
-}
-
 /* The borders between key blocks whose marks differ, found from the selected ones: few, where there are many
  * blocks. A border that has selected blocks on both sides is added by the upper one. */
 static void add_block_ends(const tile_row *row, int s, int64_t *ends, int64_t *count) {
@@ -250,7 +235,7 @@ static int64_t sorted_ends(const tile_row *row, int64_t *ends) {
         add_bounds(view, ends, &count, &row->terms[t]);
     for (int s = 0; s < row->block_count; s++)
         add_block_ends(row, s, ends, &count);
-    sort_ends(ends, count);
+    attn_sort(ends, count, 1);
     int64_t unique = 1;
     for (int64_t k = 1; k < count; k++)
         if (ends[k] != ends[unique - 1])

@@ -124,10 +124,24 @@ void verify_each_case(bool quick, void (*each)(verify_run *run, const verify_cas
                 continue;
             const group *from = &groups[g];
             const int64_t *shape = shapes[s];
-            verify_case c = {from->name,        from->pattern, shape[0],      shape[1],   shape[2],
-                             shape[3],          shape[4],      shape[5],      shape[6],   from->inputs,
-                             from->dtype,       from->scale,   from->softcap, from->data, from->block_size,
-                             from->interleaved, from->threads, stream};
+            verify_case c = {.group = from->name,
+                             .pattern = from->pattern,
+                             .batch = shape[0],
+                             .heads = shape[1],
+                             .kv_heads = shape[2],
+                             .queries = shape[3],
+                             .keys = shape[4],
+                             .head_dim = shape[5],
+                             .value_dim = shape[6],
+                             .inputs = from->inputs,
+                             .dtype = from->dtype,
+                             .scale = from->scale,
+                             .softcap = from->softcap,
+                             .data = from->data,
+                             .block_size = from->block_size,
+                             .interleaved = from->interleaved,
+                             .threads = from->threads,
+                             .stream = stream};
             each(run, &c);
         }
     }

@@ -38,6 +38,9 @@ typedef struct attention_case {
 } attention_case;
 
 /* Makes the data; inputs may still be changed before case_expect. */
+/* All inputs that a problem may have; sink logits are the last of them. */
+#define CASE_ALL_INPUTS (2 * (uint32_t)ATTN_HAS_SINK_LOGIT - 1)
+
 attention_case *case_new(const case_spec *spec);
 void case_free(attention_case *c);
 

@@ -5,8 +5,8 @@
  * Reports of the same kind that are held elsewhere: indices past 32 bits in test_index64.c; memory that grows
  * in test_reuse.c; subnormals in test_edges_environment.c; results that change with threads or splits in
  * test_edges_splits.c; levels that the OS has not enabled (whisper.cpp#3699, ggml#1435) in test_cpu.c;
- * instructions beyond what is detected (vmaf#1555, llama.cpp#12393) in tests/dispatch and under emulated
- * cores. */
+ * instructions beyond what is detected (vmaf#1555, llama.cpp#12393, ramblr#188) in tests/dispatch and under
+ * emulated cores. */
 #include "tests/support.h"
 
 #include "reference/internal.h"

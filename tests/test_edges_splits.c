@@ -118,7 +118,7 @@ static case_spec everything(size_t place, attn_algorithm algorithm) {
     case_spec s = edge_spec(place);
     s.heads = 6;
     s.softcap = 7;
-    s.inputs = 2 * ATTN_HAS_SINK_LOGIT - 1;
+    s.inputs = CASE_ALL_INPUTS;
     s.layout = LAYOUT_INTERLEAVED;
     s.dtype = place == 1 ? ATTN_BF16 : ATTN_F16;
     s.pattern = edge_pattern("causal,prefix=4,chunk=2500,window=2:1,sink=2,global=3,stride=3,random=2:9:3");

@@ -229,15 +229,15 @@ static void inputs_are_not_ignored(void **state) {
     for (int bit = 0; bit < 7; bit++)
         for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
             case_spec s = edge_spec(0);
-            s.inputs = 127;
+            s.inputs = CASE_ALL_INPUTS;
             attention_case *c = case_new(&s);
-            c->problem.inputs = 127 & ~(1u << bit);
+            c->problem.inputs = CASE_ALL_INPUTS & ~(1u << bit);
             attn_plan *plan = edge_plan(c, kernels->name, edge_algorithms[a]);
             attn_error error = {""};
             assert_int_equal(attn_execute(plan, &c->tensors, NULL, 1, &error), ATTN_INVALID);
             assert_non_null(strstr(error.text, names[bit]));
             attn_plan_destroy(plan);
-            c->problem.inputs = 127;
+            c->problem.inputs = CASE_ALL_INPUTS;
             plan = edge_plan(c, kernels->name, edge_algorithms[a]);
             drop_input(&c->tensors, 1u << bit);
             assert_int_equal(attn_execute(plan, &c->tensors, NULL, 1, &error), ATTN_INVALID);

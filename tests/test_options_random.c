@@ -129,7 +129,8 @@ static combination draw(test_rng *rng, const attn_kernels *kernels) {
         s->pattern = pattern_random(rng, s->keys, s->heads);
     if (s->keys > 300) /* the reference ranks every score with every other */
         s->pattern.terms &= ~(uint32_t)ATTN_TOPK;
-    s->inputs = chance(rng, 20) ? 127 : (uint32_t)(test_random(rng) & test_random(rng) & 127);
+    s->inputs =
+        chance(rng, 20) ? CASE_ALL_INPUTS : (uint32_t)(test_random(rng) & test_random(rng) & CASE_ALL_INPUTS);
     if (chance(rng, 4))
         s->softcap = (float)PICK(rng, 1, 3, 30) / 2;
     switch (test_between(rng, 0, 6)) {

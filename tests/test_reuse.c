@@ -22,7 +22,7 @@ static case_spec spec_of(size_t place, int options) {
     case_spec s = edge_spec(place);
     s.dtype = ATTN_BF16;
     if (options > 0) {
-        s.inputs = 2 * ATTN_HAS_SINK_LOGIT - 1;
+        s.inputs = CASE_ALL_INPUTS;
         s.softcap = 3;
         s.pattern = edge_pattern("causal,window=60,sink=2,random=1:16:5");
     }
