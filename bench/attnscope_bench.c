@@ -92,6 +92,25 @@ static bool worth_keeping(const bench_session *session) {
     return bench_count_measured(session->rows) > 0;
 }
 
+typedef struct checkpoint {
+    outputs *outputs;
+    int64_t written_ns;
+} checkpoint;
+
+/* The file as an interruption would leave it: whole, marked incomplete, for --resume to go on with. It is
+ * what a kill or a power cut leaves. */
+static void write_checkpoint(bench_session *session) {
+    checkpoint *c = session->after_row_context;
+    const int64_t now = machine_now_ns();
+    if (bench_interrupted || (double)(now - c->written_ns) < session->config->checkpoint_s * 1e9 ||
+        !worth_keeping(session))
+        return;
+    c->written_ns = now;
+    cli_output output;
+    if (c->outputs->results.path && cli_output_prepare(&output, "out", c->outputs->results.path))
+        write_results(session, &output);
+}
+
 static void say_interrupted(const bench_session *session, const outputs *o) {
     int wanted = 0;
     for (int i = 0; i < session->rows->count; i++)
@@ -156,6 +175,9 @@ static int run(bench_session *session, outputs *o) {
         bench_progress_clear();
         say_binding(session);
         session->measuring_ns = machine_now_ns();
+        checkpoint kept = {o, session->measuring_ns};
+        session->after_row = write_checkpoint;
+        session->after_row_context = &kept;
         bench_runner_run(session);
         bench_retake(session);
         session->rows_ns = (double)(machine_now_ns() - session->measuring_ns);

@@ -208,9 +208,10 @@ typedef struct bench_config {
     const char *out;
     bool dry_run, list_presets, no_roofline, no_bind, resume;
     int64_t seed;
-    double budget_s;   /* of the whole sweep; 0: none */
-    double spent_s;    /* of it, before the first row; of a dry run: as expected */
-    double max_call_s; /* longer calls are left out; 0: none */
+    double budget_s;     /* of the whole sweep; 0: none */
+    double checkpoint_s; /* from one writing of the file to the next, at least */
+    double spent_s;      /* of it, before the first row; of a dry run: as expected */
+    double max_call_s;   /* longer calls are left out; 0: none */
     /* Google Benchmark's, as far as they decide what we do. */
     double min_time_s; /* measuring time of a row; less than was asked for where a budget is short */
     double asked_time_s;

@@ -45,6 +45,7 @@ static const char after[] =
     "  --out FILE           write results as JSON (standard sweep: results.json)\n"
     "  --resume             keep what --out holds of the same machine, build and settings, measure the rest\n"
     "  --dry-run            list the rows with their predicted times, measure nothing\n"
+    "  --checkpoint SECONDS write what is measured so far this often, between rows (30; 0: after each)\n"
     "  --budget SECONDS     fit the whole run into this time (standard sweep: 150)\n"
     "  --max-call SECONDS   leave out rows whose calls take longer (2, without --n)\n"
     "  --seed N             of data and order (1)\n"

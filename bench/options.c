@@ -114,6 +114,10 @@ static int take_budget(const machine *m, bench_config *config, const char *text)
     return config->budget_s > 0 ? 0 : cli_error("--budget '%s': expected seconds above 0", text);
 }
 
+static int take_checkpoint(const machine *m, bench_config *config, const char *text) {
+    return bench_parse_time("checkpoint", text, &config->checkpoint_s, NULL) ? 0 : CLI_USAGE;
+}
+
 static int take_max_call(const machine *m, bench_config *config, const char *text) {
     return bench_parse_time("max-call", text, &config->max_call_s, NULL) ? 0 : CLI_USAGE;
 }
@@ -136,6 +140,7 @@ static const struct {
     {"alibi", FIELD(alibi)},
     {"batch", FIELD(batch), .least = 1, .most = 65536},
     {"budget", .take = take_budget},
+    {"checkpoint", .take = take_checkpoint},
     {"data", .take = take_data},
     {"dry-run", FIELD(dry_run)},
     {"dtype", .take = take_dtype},
@@ -267,6 +272,7 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
                              .min_time_s = 0.25,
                              .warm_up_s = -1,
                              .budget_s = -1,
+                             .checkpoint_s = 30,
                              .max_call_s = -1,
                              .own_table = true};
     char **own = calloc((size_t)argc + 1, sizeof *own);

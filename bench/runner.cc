@@ -44,7 +44,7 @@ json_t *library_context() {
     return found;
 }
 
-void run_row(benchmark::State &state, bench_session *session, bench_row *row) {
+void measure_row(benchmark::State &state, bench_session *session, bench_row *row) {
     const int64_t calls = *row->error ? 0 : bench_measure_begin(session, row);
     if (calls > 0) {
         while (state.KeepRunningBatch(calls))
@@ -64,6 +64,12 @@ void run_row(benchmark::State &state, bench_session *session, bench_row *row) {
         }
     }
     state.SkipWithError(*row->error ? row->error : "interrupted");
+}
+
+void run_row(benchmark::State &state, bench_session *session, bench_row *row) {
+    measure_row(state, session, row);
+    if (session->after_row)
+        session->after_row(session);
 }
 
 /* The library calls this, and then exits with 0, when an option has a value that it does not know. */

@@ -54,9 +54,11 @@ typedef struct bench_session {
     int done;          /* of them, begun and ended; counts repetitions */
     double planned_ns; /* time planned for all of them, and for those that are done */
     double done_ns;
-    int64_t started_ns;   /* of the program */
-    int64_t measuring_ns; /* of the first row */
-    int threads_made;     /* of the pool */
+    int64_t started_ns;                               /* of the program */
+    int64_t measuring_ns;                             /* of the first row */
+    int threads_made;                                 /* of the pool */
+    void (*after_row)(struct bench_session *session); /* called between rows, with what is measured so far */
+    void *after_row_context;
     double part_ns[BENCH_PARTS];
     double rows_ns;    /* of all rows, from begin to end; 0 while they run */
     char no_peak[128]; /* why no row has a peak of resident memory; "" */

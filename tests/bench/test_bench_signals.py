@@ -99,3 +99,34 @@ def test_interrupted_while_the_machine_is_measured(tmp_path):
     assert "copy" not in shown and "bound" not in shown and "s left" not in shown, shown
     assert "interrupted: 0 of 2 rows measured, nothing written" in shown
     assert path.read_text() == "precious"
+
+
+def test_killed_run_leaves_its_last_checkpoint(tmp_path, bench):
+    """Guards what no handler can: a run that is killed leaves a whole file of the rows before, marked incomplete, that
+    --resume completes."""
+    path = tmp_path / "r.json"
+    options = (
+        "--no-roofline",
+        "--benchmark_min_time=0.05",
+        "--pattern",
+        "dense",
+        "--n",
+        "64,65,66,67,68,69,70,71",
+    )
+    process = start(
+        *options, "--checkpoint", "0", "--out", path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not path.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    left = strict(path.read_text())
+    there = {row["id"]: row for row in left["benchmarks"]}
+    assert left["context"]["incomplete"] is True and 1 <= len(there) < 8
+    assert len(there) + len(left["context"]["not_measured"]) == 8
+    assert bench(*options, "--resume", "--out", path).code == 0
+    whole = strict(path.read_text())
+    assert whole["context"]["incomplete"] is False and len(whole["benchmarks"]) == 8
+    kept = {row["id"]: row["samples_ns"] for row in whole["benchmarks"] if row["id"] in there}
+    assert kept == {name: row["samples_ns"] for name, row in there.items()}
