@@ -20,7 +20,8 @@ static const subcommand subcommands[] = {
     {"show", cmd_show, "draw a pattern as text or SVG: pairs, and full, partial and absent tiles", NULL},
     {"bench", NULL, "measure the sweep, write results.json", "it needs Google Benchmark"},
     {"analyze", NULL, "exponents, crossovers and a tuning table into results.json", "it needs Python 3.11"},
-    {"export", NULL, "results in other tools' formats: CSV, OpenMetrics, Bencher, ...", "it needs Python 3.11"},
+    {"export", NULL, "results in other tools' formats: CSV, OpenMetrics, Bencher, ...",
+     "it needs Python 3.11"},
     {"merge", NULL, "join result files, one for each machine", "it needs Python 3.11"},
     {"report", NULL, "result files -> one HTML page, and each chart as SVG and PNG", "it needs Python 3.11"},
 };
