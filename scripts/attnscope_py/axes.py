@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import altair as alt
 
@@ -48,6 +48,11 @@ class LinearAxis:
 
     def scale(self) -> alt.Scale:
         return alt.Scale(domain=[self.low, self.high], nice=False)
+
+
+def rounded(value: float) -> float:
+    """A place on an axis with as many digits as can be seen."""
+    return float(f"{value:.6g}")
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
@@ -142,6 +147,7 @@ class EndLabel:
     y: float
     lines: tuple[str, ...]
     colour: str
+    keys: dict[str, str] = field(default_factory=dict)  # what hides it, see theme.keys()
 
 
 LABEL_LINE = 13  # pixels
@@ -156,6 +162,7 @@ def end_labels(
     centres = spread([axis.pixel(label.y) for label in labels], heights, 0, axis.height)
     values = [
         {
+            **label.keys,
             "at": label.at,
             "y": label.y,
             "centre": axis.value(centre),

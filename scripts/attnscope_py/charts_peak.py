@@ -6,8 +6,8 @@ import altair as alt
 
 from . import axes, formats, lines, theme
 from .analysis import Section
-from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, panel, provenance
-from .series import isa_rank
+from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, provenance
+from .series import Series
 
 
 def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
@@ -24,44 +24,33 @@ def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         scale=axis.scale(),
         axis=alt.Axis(values=list(range(0, int(top) + 1, 20)), grid=True),
     )
+    quantity = lines.Quantity(title, lines.percent, axis, y, lambda value: f"{value:.1f} %")
     panels: list[Panel] = []
     shown = {(id(s.run), s.isa): s for s in series}
-    for one in sorted(shown.values(), key=lambda s: [-rank for rank in isa_rank(s.isa)[:1]]):
+    for one in sorted(shown.values(), key=lines.widest_first):
         some = [s for s in series if s.run is one.run and s.isa == one.isa]
         name = lines.name_of(section, one, one.isa)
-        said = "; ".join(
-            f"{s.variant.label} {lines.percent(s)[-1][1][0]:.0f} % at n={lines.percent(s)[-1][0].n}"
-            for s in some
-        )
-        panels.append(
-            panel(
-                name,
-                lines.panel_lines(
-                    section,
-                    some,
-                    lines.percent,
-                    lambda s: (*lines.wrap_pattern(s.variant.label), f"{lines.percent(s)[-1][1][0]:.0f} %"),
-                    axis,
-                    y,
-                    title,
-                    marks,
-                ),
-                f"{name}, percent of peak at the largest n: {said}.",
-            )
-        )
+        last = {id(s): lines.percent(s)[-1] for s in some}
+        said = "; ".join(f"{s.variant.label} {last[id(s)].value:.0f} % at n={last[id(s)].at}" for s in some)
+
+        def label(s: Series, last: dict[int, lines.Shown] = last) -> tuple[str, ...]:
+            return (*lines.wrap_pattern(s.variant.label), f"{last[id(s)].value:.0f} %")
+
+        words = f"{name}, percent of peak at the largest n: {said}."
+        panels.append(lines.line_panel(section, name, some, quantity, label, marks, words))
     rows = tuple(
         (
             *lines.machine_cell(section, s.run),
             s.variant.label,
             s.isa,
-            f"{p.n}",
-            f"{p.row.pct_peak:.1f} %",
-            " to ".join(f"{limit:.1f}" for limit in (low, high)) + " %",
+            f"{p.at}",
+            f"{p.value:.1f} %",
+            f"{p.low:.1f} to {p.high:.1f} %",
             f"{p.row.effective_ghz:.2f}" if p.row.effective_ghz else "",
             formats.cpu_share(p.row),
         )
         for s in series
-        for p, (_, low, high) in lines.percent(s)
+        for p in lines.percent(s)
     )
     meaning = (
         "Useful FLOPs (2 for each multiply-add of an attended pair, the exponential not counted) against the FMA peak "

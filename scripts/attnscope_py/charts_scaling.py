@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from . import axes, formats, lines, theme
+from collections.abc import Callable
+
+from . import formats, lines, theme
 from .analysis import Section
-from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, panel, provenance
-from .series import Series, isa_rank
+from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, provenance
+from .series import Series
 from .summary import fit_doubt
 
 _CACHE_NAMES = {1: "L1d", 2: "L2", 3: "L3"}
@@ -62,15 +64,69 @@ def _scaling_table(section: Section) -> Table:
     return Table((*lines.machine_column(section), *columns, "exponent fitted here", "CPU"), tuple(rows))
 
 
+def _time_and_pairs(
+    section: Section,
+    name: str,
+    series: list[Series],
+    quantities: tuple[lines.Quantity, ...],
+    first: Callable[[Series], tuple[str, ...]],
+    marks: theme.Marks,
+    marked: list[tuple[float, str]],
+) -> list[Panel]:
+    """Time and, beside it, time per useful pair, where `quantities` has both; `first` is how labels begin."""
+
+    def words(s: Series) -> str:
+        return ", ".join(part.rstrip(",") for part in first(s))
+
+    grown = {id(s): f", growing as {lines.exponent_label(s)}" if s.exponent else "" for s in series}
+    said = "; ".join(
+        f"{words(s)}: {formats.duration(s.last.time.value)} at n={s.last.n}{grown[id(s)]}" for s in series
+    )
+    panels = [
+        lines.line_panel(
+            section,
+            f"{name}: time",
+            series,
+            quantities[0],
+            lambda s: (*first(s), lines.exponent_label(s)),
+            marks,
+            f"{name}, time of one call on logarithmic axes: {said}.",
+            marked=marked,
+        )
+    ]
+    for quantity in quantities[1:]:
+        said = "; ".join(f"{words(s)}: {lines.last_per_pair(s)}" for s in series)
+        panels.append(
+            lines.line_panel(
+                section,
+                f"{name}: per useful pair",
+                series,
+                quantity,
+                lambda s: (*first(s), lines.last_per_pair(s)),
+                marks,
+                f"{name}, time per useful pair: {said}.",
+                marked=marked,
+            )
+        )
+    return panels
+
+
+def _quantities(series: list[Series], scale_of_pairs: list[Series]) -> tuple[lines.Quantity, ...]:
+    """The time, and per pair where each series has that."""
+    found = [lines.durations("time of one call", lines.times, series)]
+    if all(lines.per_pair(s) for s in series):
+        found.append(lines.durations("time per useful pair", lines.per_pair, scale_of_pairs))
+    return tuple(found)
+
+
 def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
     """Time against n and, beside it, time per useful pair; a row of panels for each variant."""
     series = [s for s in section.series if len(s.points) > 1]
     if not series:
         return None
     several = len(lines.runs_of(section.series)) > 1
-    time_axis = axes.log_axis(lines.numbers(series, lines.times), lines.HEIGHT)
-    time_title, pair_title = "time of one call", "time per useful pair"
-    with_pairs = all(lines.per_pair(s) for s in series)
+    quantities = _quantities(series, series)
+    with_pairs = len(quantities) > 1
     panels: list[Panel] = []
     crossed = False
     for variant in [v for v in section.variants if any(s.variant == v for s in series)]:
@@ -78,51 +134,14 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         # Machines differ in their caches: lines for all of them would be a thicket.
         marked = [] if several else _working_sets(max(some, key=lambda s: len(s.points)))
         crossed = crossed or bool(marked)
-        said = "; ".join(
-            f"{lines.name_of(section, s, s.isa)}: {formats.duration(s.last.time.value)} at n={s.last.n}"
-            + (f", growing as {lines.exponent_label(s)}" if s.exponent else "")
-            for s in some
-        )
-        panels.append(
-            panel(
-                f"{variant.label}: time",
-                lines.panel_lines(
-                    section,
-                    some,
-                    lines.times,
-                    lambda s: (lines.name_of(section, s, s.isa), lines.exponent_label(s)),
-                    time_axis,
-                    axes.y_time(time_axis, time_title),
-                    time_title,
-                    marks,
-                    marked,
-                ),
-                f"{variant.label}, time of one call on logarithmic axes: {said}.",
-            )
-        )
-        if not with_pairs:
-            continue
-        pair_axis = axes.log_axis(lines.numbers(series, lines.per_pair), lines.HEIGHT)
-        said = "; ".join(f"{lines.name_of(section, s, s.isa)}: {lines.last_per_pair(s)}" for s in some)
-        panels.append(
-            panel(
-                f"{variant.label}: per useful pair",
-                lines.panel_lines(
-                    section,
-                    some,
-                    lines.per_pair,
-                    lambda s: (
-                        lines.name_of(section, s, s.isa),
-                        lines.last_per_pair(s),
-                    ),
-                    pair_axis,
-                    axes.y_time(pair_axis, pair_title),
-                    pair_title,
-                    marks,
-                    marked,
-                ),
-                f"{variant.label}, time per useful pair: {said}.",
-            )
+        panels += _time_and_pairs(
+            section,
+            variant.label,
+            some,
+            quantities,
+            lambda s: (lines.name_of(section, s, s.isa),),
+            marks,
+            marked,
         )
     beside = (
         "Left: median time of one call, with the fitted exponent and its 95 % range. Right: the same time per useful "
@@ -167,59 +186,18 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
     series = [s for s in series if len(by_algorithm[s.variant.algorithm]) > 1]
     if not series:
         return None
-    time_axis = axes.log_axis(lines.numbers(series, lines.times), lines.HEIGHT)
-    time_title, pair_title = "time of one call", "time per useful pair"
     with_pairs = all(lines.per_pair(s) for s in series)
     panels: list[Panel] = []
     shown = {(s.variant.algorithm, id(s.run), s.isa): s for s in series}
-    for one in sorted(
-        shown.values(), key=lambda s: (s.variant.algorithm, [-rank for rank in isa_rank(s.isa)[:1]])
-    ):
+    for one in sorted(shown.values(), key=lambda s: (s.variant.algorithm, lines.widest_first(s))):
         some = [
             s
             for s in series
             if s.run is one.run and s.isa == one.isa and s.variant.algorithm == one.variant.algorithm
         ]
         name = lines.name_of(section, one, f"{one.variant.algorithm}, {one.isa}")
-        said = "; ".join(
-            f"{s.variant.pattern} {formats.duration(s.last.time.value)} at n={s.last.n}" for s in some
-        )
-        panels.append(
-            panel(
-                f"{name}: time",
-                lines.panel_lines(
-                    section,
-                    some,
-                    lines.times,
-                    lambda s: (*_pattern_label(s), lines.exponent_label(s)),
-                    time_axis,
-                    axes.y_time(time_axis, time_title),
-                    time_title,
-                    marks,
-                ),
-                f"{name}, time of one call: {said}.",
-            )
-        )
-        if not with_pairs:
-            continue
-        pair_axis = axes.log_axis(lines.numbers(some, lines.per_pair), lines.HEIGHT)
-        said = "; ".join(f"{s.variant.pattern} {lines.last_per_pair(s)}" for s in some)
-        panels.append(
-            panel(
-                f"{name}: per useful pair",
-                lines.panel_lines(
-                    section,
-                    some,
-                    lines.per_pair,
-                    lambda s: (*_pattern_label(s), lines.last_per_pair(s)),
-                    pair_axis,
-                    axes.y_time(pair_axis, pair_title),
-                    pair_title,
-                    marks,
-                ),
-                f"{name}, time per useful pair: {said}.",
-            )
-        )
+        quantities = _quantities(series, some)
+        panels += _time_and_pairs(section, name, some, quantities, _pattern_label, marks, [])
     rows = tuple(
         (
             *lines.machine_cell(section, a.run),

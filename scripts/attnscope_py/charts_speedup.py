@@ -25,6 +25,10 @@ def _apart(values: Sequence[float], texts: Sequence[str], low: float, high: floa
     return [low * math.exp(span * x / _WIDTH) for x in axes.spread(wanted, widths, -30, _WIDTH + 30)]
 
 
+def _keys(s: SpeedUp) -> dict[str, str]:
+    return theme.keys(s.isa, s.variant.label, s.run.label)
+
+
 def _texts(some: Sequence[SpeedUp], rows: dict[str, str], low: float, high: float) -> list[dict[str, object]]:
     """What stands above the dots of each row: the factors, in the first row with the levels above them."""
     found: list[dict[str, object]] = []
@@ -36,7 +40,8 @@ def _texts(some: Sequence[SpeedUp], rows: dict[str, str], low: float, high: floa
         for s, factor, place in zip(
             of, factors, _apart([s.ratio.value for s in of], wider, low, high), strict=True
         ):
-            found.append({"row": name, "place": place, "label": factor, "isa": s.isa if index == 0 else ""})
+            heading = s.isa if index == 0 else ""
+            found.append({**_keys(s), "row": name, "place": place, "label": factor, "heading": heading})
     return found
 
 
@@ -69,12 +74,15 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
     values = [
         {
             "row": rows[s.variant.label],
-            "isa": s.isa,
+            **_keys(s),
             "ratio": s.ratio.value,
             "low": s.ratio.low,
             "high": s.ratio.high,
             "fill": theme.marker_fill(theme.isa_colour(s.isa), s.disturbed),
             "state": theme.DISTURBED if s.disturbed else "",
+            "n": s.n,
+            "value": f"{formats.significant(s.ratio.value)}x",
+            "interval": f"{formats.significant(s.ratio.low)} to {formats.significant(s.ratio.high)}",
         }
         for s in some
     ]
@@ -82,8 +90,7 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
     one = alt.Chart(alt.Data(values=[{"one": 1}])).mark_rule(color=theme.INK, strokeWidth=1)
     texts = alt.Chart(alt.Data(values=_texts(some, rows, low, high)))
     place = alt.X("place:Q", scale=scale, title=title_x)
-    layers = [
-        one.encode(x=alt.X("one:Q", scale=scale, title=title_x)),
+    dots = [
         chart.mark_rule(strokeWidth=2).encode(
             x=alt.X("low:Q", scale=scale, title=title_x), x2="high:Q", y=y, color=colour
         ),
@@ -100,9 +107,14 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
             fill=alt.Fill("fill:N", scale=None),
             **theme.marker_legend(any(s.disturbed for s in some)),
         ),
+        theme.hover(chart.encode(x=x, y=y), {"n": section.group.length_name}, title_x),
+    ]
+    layers = [
+        one.encode(x=alt.X("one:Q", scale=scale, title=title_x)),
+        alt.layer(*dots),
         texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(x=place, y=y, text="label:N"),
         texts.mark_text(fontSize=theme.SMALL, fontWeight="bold", color=theme.INK).encode(
-            x=place, y=alt.value(-8), text="isa:N"
+            x=place, y=alt.value(-8), text="heading:N"
         ),
     ]
     said = "; ".join(

@@ -9,173 +9,171 @@ from .analysis import Section, StageShare
 from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
 from .series import isa_rank
 
+_WIDTH, _HEIGHT = 270, 250
+_TIME = "time of the stage in one call"
+_LABELLED = 0.06  # the least share that has room for its number
 
-def _stage_panel(
-    some: list[StageShare], stages: list[str], share: bool, length_name: str, name: str
-) -> Panel:
-    lengths = [s.n for s in some]
-    colours = alt.Scale(
-        domain=stages, range=[theme.STAGE_COLOURS.get(s, theme.FURTHER_STAGE_COLOUR) for s in stages]
-    )
-    width, height = 270, 250
-    if share:
-        values = []
-        for s in some:
-            top = 1.0
-            for index, stage in enumerate(s.points):
-                part = s.share(stage)
-                low, high = s.share_range(stage)
-                values.append(
-                    {
-                        "n": f"{s.n}",
-                        "stage": stage,
-                        "top": top,
-                        "bottom": top - part,
-                        "middle": top - part / 2,
-                        "label": f"{100 * part:.0f}" if part >= 0.06 else "",
-                        # The lower edge, as far as the stage may reach with its upper one where it is.
-                        "from": max(top - high, 0.0),
-                        "to": top - low,
-                        "side": index % 2,
-                    }
-                )
-                top -= part
-        chart = alt.Chart(alt.Data(values=values))
-        y_scale = alt.Scale(domain=[0, 1], nice=False)
-        nominal = alt.X(
-            "n:N",
-            title=length_name,
-            sort=[f"{n}" for n in lengths],
-            axis=alt.Axis(
-                labelAngle=-45 if len(lengths) > 7 else 0, grid=False, labelOverlap=False, ticks=True
-            ),
-            scale=alt.Scale(paddingInner=0.12, paddingOuter=0.06),
-        )
-        bars = chart.mark_bar(stroke=theme.PAPER, strokeWidth=1).encode(
-            x=nominal,
-            y=alt.Y(
-                "top:Q",
-                title="share of the sum of the stages",
-                scale=y_scale,
-                axis=alt.Axis(format="%", tickCount=5),
-            ),
-            y2="bottom:Q",
-            color=alt.Color("stage:N", scale=colours, legend=None),
-        )
-        # In turns on the left and on the right of the number, so that those of neighbours stay apart.
-        whiskers = [
-            chart.transform_filter(f"datum.side == {side}")
-            .mark_rule(color=theme.ON_BAR, strokeWidth=1.2, xOffset=offset)
-            .encode(x=nominal, y=alt.Y("from:Q", scale=y_scale), y2="to:Q")
-            for side, offset in ((0, -12), (1, 12))
-        ]
-        hollow = (
-            alt.Chart(
-                alt.Data(
-                    values=[
-                        {
-                            "n": f"{s.n}",
-                            "state": theme.DISTURBED,
-                            "edge": theme.MUTED,
-                            "fill": theme.PAPER,
-                        }
-                        for s in some
-                        if s.disturbed
-                    ]
-                )
-            )
-            .mark_point(shape="circle", size=34, strokeWidth=1.5, opacity=1)
-            .encode(
-                x=nominal,
-                y=alt.value(-7),
-                # Fields and not properties of the mark, which would take the legend's own away.
-                stroke=alt.Stroke("edge:N", scale=None),
-                fill=alt.Fill("fill:N", scale=None),
-                **theme.marker_legend(True),
-            )
-        )
-        texts = chart.mark_text(fontSize=theme.SMALL, color=theme.ON_BAR).encode(
-            x=nominal, y=alt.Y("middle:Q", scale=y_scale), text="label:N"
-        )
-        axis = axes.LinearAxis(0.0, 1.0, height)
-        last = [v for v in values if v["n"] == f"{lengths[-1]}"]
-        centres = axes.spread(
-            [axis.pixel(v["middle"]) for v in last], [axes.LABEL_LINE + 1] * len(last), 0, height
-        )
-        names = alt.Chart(
-            alt.Data(
-                values=[
-                    {"y": axis.value(c), "label": f"{v['stage']}", "at": v["middle"]}
-                    for v, c in zip(last, centres, strict=True)
-                ]
-            )
-        )
-        ends = names.mark_text(align="left", fontSize=theme.SMALL, color=theme.INK, baseline="middle").encode(
-            x=alt.value(width + 16), y=alt.Y("y:Q", scale=y_scale), text="label:N"
-        )
-        leaders = names.mark_rule(color=theme.MUTED, strokeWidth=1).encode(
-            x=alt.value(width), x2=alt.value(width + 12), y=alt.Y("at:Q", scale=y_scale), y2="y:Q"
-        )
-        disturbed = [hollow] if any(s.disturbed for s in some) else []
-        drawn = alt.layer(bars, *whiskers, texts, *disturbed, leaders, ends).properties(
-            width=width, height=height
-        )
-        said = ", ".join(f"{stage} {100 * some[-1].share(stage):.0f} %" for stage in some[-1].times_ns)
-        return panel(f"{name}: share", drawn, f"{name}, shares of a call at n={some[-1].n}: {said}.")
 
-    x = axes.x_length(lengths, length_name)
-    numbers = [t for s in some for p in s.points.values() for t in (p.time.low, p.time.high)]
-    axis = axes.log_axis(numbers, height)
-    title = "time of the stage in one call"
-    y = axes.y_time(axis, title, "time")
-    layers: list[alt.Chart] = []
-    labels = []
-    any_disturbed = any(s.disturbed for s in some)
-    for index, stage in enumerate(stages):
-        colour = theme.STAGE_COLOURS.get(stage, theme.FURTHER_STAGE_COLOUR)
-        points = [
+def _keys(s: StageShare, stage: str) -> dict[str, str]:
+    return theme.keys(s.isa, machine=s.run.label, stage=stage)
+
+
+def _bar(s: StageShare) -> list[dict[str, object]]:
+    """The parts of one bar, from the top."""
+    parts: list[dict[str, object]] = []
+    top = 1.0
+    for index, stage in enumerate(s.points):
+        part = s.share(stage)
+        low, high = s.share_range(stage)
+        parts.append(
             {
-                "n": s.n,
-                "at": s.n,
-                "time": p.time.value,
-                "low": p.time.low,
-                "high": p.time.high,
-                "edge": theme.MUTED,
-                "fill": theme.marker_fill(colour, p.row.disturbed),
-                "state": theme.DISTURBED if p.row.disturbed else "",
+                "n": f"{s.n}",
+                **_keys(s, stage),
+                "top": top,
+                "bottom": top - part,
+                "middle": top - part / 2,
+                "label": f"{100 * part:.0f}" if part >= _LABELLED else "",
+                # The lower edge, as far as the stage may reach with its upper one where it is.
+                "from": max(top - high, 0.0),
+                "to": top - low,
+                "side": index % 2,
+                "value": f"{100 * part:.1f} %",
+                "interval": f"{100 * low:.1f} to {100 * high:.1f} %",
             }
-            for s in some
-            if (p := s.points.get(stage))
-        ]
-        chart = alt.Chart(alt.Data(values=points))
-        layers.append(
-            chart.mark_area(color=colour, opacity=0.35).encode(
-                x=x, y=alt.Y("low:Q", scale=axis.scale(), title=title), y2="high:Q"
-            )
         )
-        layers.append(chart.mark_line(color=colour, strokeWidth=2).encode(x=x, y=y))
-        layers.append(
-            chart.mark_point(
-                shape=theme.MARKERS[index % len(theme.MARKERS)],
-                size=40,
-                strokeWidth=0.9,
-                opacity=1,
-            ).encode(
-                x=x,
-                y=y,
-                stroke=alt.Stroke("edge:N", scale=None),
-                fill=alt.Fill("fill:N", scale=None),
-                **theme.marker_legend(any_disturbed),
-            )
-        )
-        end = points[-1]
-        labels.append(
-            axes.EndLabel(end["at"], end["time"], (f"{stage}  {formats.duration(end['time'])}",), theme.MUTED)
-        )
-    layers.append(axes.end_labels(labels, axis, x, title, width))
-    drawn = alt.layer(*layers).properties(width=width, height=height)
+        top -= part
+    return parts
+
+
+def _hollow(some: list[StageShare], x: alt.X) -> list[alt.Chart]:
+    """Markers above the bars of disturbed rows."""
+    values = [
+        {"n": f"{s.n}", "state": theme.DISTURBED, "edge": theme.MUTED, "fill": theme.PAPER}
+        for s in some
+        if s.disturbed
+    ]
+    if not values:
+        return []
+    chart = alt.Chart(alt.Data(values=values)).mark_point(shape="circle", size=34, strokeWidth=1.5, opacity=1)
+    # Fields and not properties of the mark, which would take the legend's own away.
+    edge, fill = alt.Stroke("edge:N", scale=None), alt.Fill("fill:N", scale=None)
+    return [chart.encode(x=x, y=alt.value(-7), stroke=edge, fill=fill, **theme.marker_legend(True))]
+
+
+def _names(last: list[dict[str, object]], scale: alt.Scale) -> list[alt.Chart]:
+    """The stages' names, right of the last bar."""
+    axis = axes.LinearAxis(0.0, 1.0, _HEIGHT)
+    wanted = [axis.pixel(part["middle"]) for part in last]
+    centres = axes.spread(wanted, [axes.LABEL_LINE + 1] * len(last), 0, _HEIGHT)
+    values = [
+        {"y": axis.value(centre), "at": part["middle"], "stage": part["stage"]}
+        for part, centre in zip(last, centres, strict=True)
+    ]
+    chart = alt.Chart(alt.Data(values=values))
+    text = chart.mark_text(align="left", fontSize=theme.SMALL, color=theme.INK, baseline="middle")
+    rule = chart.mark_rule(color=theme.MUTED, strokeWidth=1)
+    return [
+        rule.encode(x=alt.value(_WIDTH), x2=alt.value(_WIDTH + 12), y=alt.Y("at:Q", scale=scale), y2="y:Q"),
+        text.encode(x=alt.value(_WIDTH + 16), y=alt.Y("y:Q", scale=scale), text="stage:N"),
+    ]
+
+
+def _share_panel(some: list[StageShare], stages: list[str], length_name: str, name: str) -> Panel:
+    """A bar for each length, whose parts are the stages' shares."""
+    bars = {s.n: _bar(s) for s in some}
+    chart = alt.Chart(alt.Data(values=[part for parts in bars.values() for part in parts]))
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    x = alt.X(
+        "n:N",
+        title=length_name,
+        sort=[f"{n}" for n in bars],
+        axis=alt.Axis(labelAngle=-45 if len(bars) > 7 else 0, grid=False, labelOverlap=False, ticks=True),
+        scale=alt.Scale(paddingInner=0.12, paddingOuter=0.06),
+    )
+    title = "share of the sum of the stages"
+    y = alt.Y("top:Q", title=title, scale=scale, axis=alt.Axis(format="%", tickCount=5))
+    colours = alt.Scale(domain=stages, range=[theme.stage_colour(stage) for stage in stages])
+    parts = chart.mark_bar(stroke=theme.PAPER, strokeWidth=1).encode(
+        x=x,
+        y=y,
+        y2="bottom:Q",
+        color=alt.Color("stage:N", scale=colours, legend=None),
+        tooltip=theme.told(chart, {"n": length_name}, "share"),
+    )
+    # In turns on the left and on the right of the number, so that those of neighbours stay apart.
+    whiskers = [
+        chart.transform_filter(f"datum.side == {side}")
+        .mark_rule(color=theme.ON_BAR, strokeWidth=1.2, xOffset=offset)
+        .encode(x=x, y=alt.Y("from:Q", scale=scale), y2="to:Q")
+        for side, offset in ((0, -12), (1, 12))
+    ]
+    numbers = chart.mark_text(fontSize=theme.SMALL, color=theme.ON_BAR).encode(
+        x=x, y=alt.Y("middle:Q", scale=scale), text="label:N"
+    )
+    names = _names(bars[some[-1].n], scale)
+    drawn = alt.layer(parts, *whiskers, numbers, *_hollow(some, x), *names)
+    said = ", ".join(f"{stage} {100 * some[-1].share(stage):.0f} %" for stage in some[-1].times_ns)
+    words = f"{name}, shares of a call at n={some[-1].n}: {said}."
+    return panel(f"{name}: share", drawn.properties(width=_WIDTH, height=_HEIGHT), words)
+
+
+def _stage_marks(
+    some: list[StageShare], stage: str, marker: str, x: alt.X, axis: axes.LogAxis, length_name: str
+) -> alt.LayerChart:
+    """Band, line and markers of one stage."""
+    colour = theme.stage_colour(stage)
+    y = axes.y_time(axis, _TIME, "time")
+    values = [
+        {
+            "n": s.n,
+            "at": s.n,
+            **_keys(s, stage),
+            "time": p.time.value,
+            "low": p.time.low,
+            "high": p.time.high,
+            "edge": theme.MUTED,
+            "fill": theme.marker_fill(colour, p.row.disturbed),
+            "state": theme.DISTURBED if p.row.disturbed else "",
+            "value": formats.duration(p.time.value),
+            "interval": f"{formats.duration(p.time.low)} to {formats.duration(p.time.high)}",
+        }
+        for s in some
+        if (p := s.points.get(stage))
+    ]
+    chart = alt.Chart(alt.Data(values=values)).encode(x=x)
+    return alt.layer(
+        chart.mark_area(color=colour, opacity=0.35).encode(
+            y=alt.Y("low:Q", scale=axis.scale(), title=_TIME), y2="high:Q"
+        ),
+        chart.mark_line(color=colour, strokeWidth=2).encode(y=y),
+        chart.mark_point(shape=marker, size=40, strokeWidth=0.9, opacity=1).encode(
+            y=y,
+            stroke=alt.Stroke("edge:N", scale=None),
+            fill=alt.Fill("fill:N", scale=None),
+            **theme.marker_legend(any(s.disturbed for s in some)),
+        ),
+        theme.hover(chart.encode(y=y), {"n": length_name}, _TIME),
+    )
+
+
+def _time_panel(some: list[StageShare], stages: list[str], length_name: str, name: str) -> Panel:
+    """The time of each stage over n."""
+    x = axes.x_length([s.n for s in some], length_name)
+    limits = [t for s in some for p in s.points.values() for t in (p.time.low, p.time.high)]
+    axis = axes.log_axis(limits, _HEIGHT)
+    layers: list[alt.LayerChart] = []
+    labels = []
+    for index, stage in enumerate(stages):
+        marker = theme.MARKERS[index % len(theme.MARKERS)]
+        layers.append(_stage_marks(some, stage, marker, x, axis, length_name))
+        end = [s for s in some if stage in s.points][-1]
+        time = end.points[stage].time.value
+        said = (f"{stage}  {formats.duration(time)}",)
+        labels.append(axes.EndLabel(end.n, time, said, theme.MUTED, _keys(end, stage)))
+    drawn = alt.layer(*layers, axes.end_labels(labels, axis, x, _TIME, _WIDTH))
     said = ", ".join(f"{stage} {formats.duration(t)}" for stage, t in some[-1].times_ns.items())
-    return panel(f"{name}: time", drawn, f"{name}, times at n={some[-1].n}: {said}.")
+    words = f"{name}, times at n={some[-1].n}: {said}."
+    return panel(f"{name}: time", drawn.properties(width=_WIDTH, height=_HEIGHT), words)
 
 
 def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
@@ -202,8 +200,8 @@ def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
             )
             if part
         )
-        for share in (True, False):
-            panels.append(_stage_panel(some, names, share, section.group.length_name, name))
+        for draw in (_share_panel, _time_panel):
+            panels.append(draw(some, names, section.group.length_name, name))
     machine = ("machine",) if several else ()
     rows = tuple(
         (

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import charts_peak, charts_scaling, charts_speedup, charts_stages, page, render, theme
+from . import (
+    charts_machines,
+    charts_memory,
+    charts_peak,
+    charts_roofline,
+    charts_scaling,
+    charts_sparse,
+    charts_speedup,
+    charts_stages,
+    charts_threads,
+    page,
+    render,
+    theme,
+)
 from .analysis import Section
 from .command import Progress
 from .figures import Figure
@@ -15,9 +28,13 @@ from .summary import statements
 _CHARTS = (
     charts_scaling.scaling,
     charts_scaling.patterns,
+    charts_sparse.efficiency,
     charts_speedup.speed_up,
     charts_stages.stages,
     charts_peak.peak,
+    charts_roofline.roofline,
+    charts_memory.memory,
+    charts_machines.machines,
 )
 
 
@@ -30,6 +47,7 @@ def figures(sections: Sequence[Section]) -> list[tuple[Section, list[Figure]]]:
         number += 1
         suffix = f"-{number}" if number > 1 else ""
         made = [chart(section, marks, suffix) for chart in _CHARTS]
+        made.append(charts_threads.threads(section, charts_threads.family(section, sections), marks, suffix))
         found = [figure for figure in made if figure]
         if not found:
             number -= 1
@@ -57,11 +75,12 @@ def report(runs: list[Run], sections: list[Section], warnings: list[str], direct
                     ):
                         output.write(name, data)
                         names.append(name)
-                    panels = []
+                    plots = []
                     for index, panel in enumerate(figure.panels):
                         progress.step(f"{figure.title}, {panel.title}")
-                        panels.append(render.panel_svg(panel, f"{figure.name}-{index}"))
-                    drawn.append(page.Drawn(figure, tuple(panels)))
+                        place = f"{figure.name}-{index}"
+                        plots.append(page.Plot(panel, render.panel_svg(panel, place), f"plot-{place}"))
+                    drawn.append(page.Drawn(figure, tuple(plots)))
                 if drawn:
                     chapters.append(page.Chapter(section, tuple(drawn)))
             undrawn = [section for section, found in planned if not found]

@@ -8,7 +8,9 @@ from typing import Any
 
 import altair as alt
 
+from . import theme
 from .results import UNDISTURBED, Run
+from .series import isa_rank
 from .statistics import LEVEL
 
 
@@ -25,26 +27,51 @@ class Panel:
     title: str
     spec: dict[str, Any]  # Vega-Lite, without the parts that only a top level has
     alt: str  # what it shows, in words
+    series: tuple[dict[str, str], ...] = ()  # what it shows, as far as it can be hidden: theme.keys()
 
 
 def panel(title: str, chart: alt.TopLevelMixin, words: str) -> Panel:
     """Finishes a chart. Specifications are put together as dicts: Altair copies its own many times over."""
     spec = chart.to_dict()
-    spec.pop("$schema", None)
-    spec.pop("config", None)
+    for part in ("$schema", "config"):
+        spec.pop(part, None)
     # What a top level keeps apart by name, a part has to carry with it.
     datasets = spec.pop("datasets", {})
-    return Panel(title, _inline(spec, datasets), words)
+    series: dict[tuple, dict[str, str]] = {}
+    return Panel(title, _finish(spec, datasets, series), words, tuple(series.values()))
 
 
-def _inline(spec: Any, datasets: dict[str, Any]) -> Any:
+def _finish(spec: Any, datasets: dict[str, Any], series: dict[tuple, dict[str, str]]) -> Any:
+    """Data where they are used, without what is hidden; notes in `series` what can be."""
     if isinstance(spec, list):
-        return [_inline(part, datasets) for part in spec]
+        return [_finish(part, datasets, series) for part in spec]
     if not isinstance(spec, dict):
         return spec
     if spec.keys() == {"name"} and spec["name"] in datasets:
         return {"values": datasets[spec["name"]]}
-    return {key: _inline(part, datasets) for key, part in spec.items()}
+    made = {key: _finish(part, datasets, series) for key, part in spec.items()}
+    values = made.get("data", {}).get("values", []) if isinstance(made.get("data"), dict) else []
+    fields = set()
+    for row in values:
+        keys = {name: row[name] for name in theme.TOGGLES if row.get(name)}
+        fields |= keys.keys()
+        if keys:
+            series.setdefault(tuple(keys.items()), keys)
+    if fields:
+        made["transform"] = [{"filter": theme.shown_filter(fields)}, *made.get("transform", [])]
+    return made
+
+
+def _hovers(part: Any) -> bool:
+    mark = part.get("mark") if isinstance(part, dict) else None
+    return isinstance(mark, dict) and mark.get("style") == theme.HOVER
+
+
+def still(spec: Any) -> Any:
+    """The specification without what only a pointer finds."""
+    if isinstance(spec, list):
+        return [still(part) for part in spec if not _hovers(part)]
+    return {key: still(part) for key, part in spec.items()} if isinstance(spec, dict) else spec
 
 
 @dataclass
@@ -61,6 +88,13 @@ class Figure:
     @property
     def alt(self) -> str:
         return " ".join([f"{self.title}.", *(panel.alt for panel in self.panels)])
+
+    def toggles(self, field: str) -> list[str]:
+        """What of one kind its panels show; nothing where there is nothing to choose between."""
+        found = dict.fromkeys(s[field] for panel in self.panels for s in panel.series if field in s)
+        if len(found) < 2:
+            return []
+        return sorted(found, key=isa_rank) if field == "isa" else list(found)
 
 
 def provenance(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -5,23 +5,52 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import altair as alt
 
 from . import axes, formats, theme
 from .analysis import Section
-from .figures import ASTERISK, HOLLOW
-from .results import Run
-from .series import Point, Series
+from .figures import ASTERISK, HOLLOW, Panel, panel
+from .results import Row, Run
+from .series import Series, isa_rank
 from .statistics import Exponent
 
 WIDTH, HEIGHT = 270, 250
 
 DODGE = 5  # pixels at most between series that are drawn side by side
 
-# What a panel shows of a point: its value, low and high.
-Shown = tuple[float, float, float]
-Values = Callable[[Series], list[tuple[Point, Shown]]]
+
+class Shown(NamedTuple):
+    """What a panel shows of a row: where on the x axis, its value and the interval of that."""
+
+    at: int
+    row: Row
+    value: float
+    low: float
+    high: float
+
+
+Values = Callable[[Series], list[Shown]]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a panel's vertical axis is: of which values, and how those are written."""
+
+    title: str
+    values: Values
+    axis: axes.LogAxis | axes.LinearAxis
+    y: alt.Y
+    text: Callable[[float], str]
+    exact: bool = False  # counted, not measured: without intervals
+
+
+def durations(title: str, values: Values, series: Sequence[Series]) -> Quantity:
+    """Times on a logarithmic axis that holds all of these series."""
+    axis = axes.log_axis(numbers(series, values), HEIGHT)
+    return Quantity(title, values, axis, axes.y_time(axis, title), formats.duration)
 
 
 def exponent_text(exponent: Exponent) -> str:
@@ -53,29 +82,34 @@ def machine_column(section: Section) -> tuple[str, ...]:
     return ("machine",) if len(runs_of(section.series)) > 1 else ()
 
 
-def times(s: Series) -> list[tuple[Point, Shown]]:
-    return [(p, (p.time.value, p.time.low, p.time.high)) for p in s.points]
+def times(s: Series) -> list[Shown]:
+    return [Shown(p.n, p.row, p.time.value, p.time.low, p.time.high) for p in s.points]
 
 
-def per_pair(s: Series) -> list[tuple[Point, Shown]]:
+def per_pair(s: Series) -> list[Shown]:
     return [
-        (p, (p.time.value / pairs, p.time.low / pairs, p.time.high / pairs))
+        Shown(p.n, p.row, p.time.value / pairs, p.time.low / pairs, p.time.high / pairs)
         for p in s.points
         if (pairs := p.row.pairs_useful)
     ]
 
 
-def percent(s: Series) -> list[tuple[Point, Shown]]:
+def percent(s: Series) -> list[Shown]:
     """The peak is one number, so a row's interval is that of its time."""
     return [
-        (p, (pct, pct * p.time.value / p.time.high, pct * p.time.value / p.time.low))
+        Shown(p.n, p.row, pct, pct * p.time.value / p.time.high, pct * p.time.value / p.time.low)
         for p in s.points
         if (pct := p.row.pct_peak) is not None
     ]
 
 
 def numbers(series: Sequence[Series], values: Values) -> list[float]:
-    return [v for s in series for _, shown in values(s) for v in shown]
+    return [v for s in series for shown in values(s) for v in shown[2:]]
+
+
+def widest_first(s: Series) -> tuple:
+    """Sorts panels of ISA levels, the widest first."""
+    return (-isa_rank(s.isa)[0], s.isa)
 
 
 def side_by_side(series: Sequence[Series]) -> bool:
@@ -113,8 +147,8 @@ def without_pairs(section: Section, series: Sequence[Series]) -> list[str]:
 
 
 def last_per_pair(s: Series) -> str:
-    point, (value, _, _) = per_pair(s)[-1]
-    return f"{formats.duration(value)} at n={point.n}"
+    shown = per_pair(s)[-1]
+    return f"{formats.duration(shown.value)} at n={shown.at}"
 
 
 def wrap_pattern(pattern: str, width: int = 24) -> tuple[str, ...]:
@@ -130,64 +164,100 @@ def wrap_pattern(pattern: str, width: int = 24) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def panel_lines(
+def line_panel(
     section: Section,
+    title: str,
     series: Sequence[Series],
-    values: Values,
+    quantity: Quantity,
     label: Callable[[Series], tuple[str, ...]],
-    axis: axes.LogAxis | axes.LinearAxis,
-    y: alt.Y,
-    y_title: str,
     marks: theme.Marks,
+    words: str,
+    *,
+    x_title: str = "",
     marked: Sequence[tuple[float, str]] = (),
-) -> alt.LayerChart:
+    reference: Sequence[alt.Chart] = (),
+) -> Panel:
     """One panel: for each series line, markers, and a label at its end; intervals as bands, or as whiskers side by
     side where series share a colour.
 
     Colour tells the ISA level, marker and line style the variant; the first run's markers are full, the others'
-    are lighter. Markers of disturbed rows are hollow.
+    are lighter. Markers of disturbed rows are hollow. `reference` lies below it all.
     """
+    drawn = [(s, points) for s in series if (points := quantity.values(s))]
+    places = sorted({shown.at for _, points in drawn for shown in points})
+    crowded = not quantity.exact and side_by_side([s for s, _ in drawn])
     first_run = runs_of(section.series)[0]
-    drawn = [(s, points) for s in series if (points := values(s))]
-    lengths = sorted({p.n for _, points in drawn for p, _ in points})
-    octaves = max(1.0, math.log2(lengths[-1] / lengths[0]))
-    crowded = side_by_side([s for s, _ in drawn])
-    step = 0.0
-    if crowded:
-        nearest = min((b / a for a, b in itertools.pairwise(lengths)), default=2.0)
-        step = min(DODGE, 0.5 * WIDTH * math.log2(nearest) / octaves / (len(drawn) - 1))
     data, labels = [], []
     for index, (s, points) in enumerate(drawn):
-        colour = theme.isa_colour(s.isa)
-        beside = 2 ** (octaves * step * (index - (len(drawn) - 1) / 2) / WIDTH)
-        for p, (value, low, high) in points:
-            inside = colour if s.run is first_run else theme.tint(colour)
-            data.append(
-                {
-                    "n": p.n,
-                    "at": p.n * beside,
-                    "y": value,
-                    "low": low,
-                    "high": high,
-                    "series": index,
-                    "variant": s.variant.label,
-                    "colour": colour,
-                    "fill": theme.marker_fill(inside, p.row.disturbed),
-                    "state": theme.DISTURBED if p.row.disturbed else "",
-                }
-            )
-        labels.append(axes.EndLabel(data[-1]["at"], data[-1]["y"], label(s), colour))
-    x = axes.x_length(lengths, section.group.length_name)
+        beside = _beside(index, len(drawn), places) if crowded else 1.0
+        data += _marks_of(s, index, points, quantity, beside, s.run is first_run)
+        keys = theme.keys(s.isa, s.variant.label, s.run.label)
+        labels.append(axes.EndLabel(data[-1]["at"], data[-1]["y"], label(s), theme.isa_colour(s.isa), keys))
+    x_title = x_title or section.group.length_name
+    x = axes.x_length(places, x_title)
+    chart = alt.layer(
+        *reference,
+        *axes.marked_lengths(marked, x, places[0], places[-1], WIDTH),
+        _marks_layer(data, x, x_title, quantity, crowded, marks),
+        axes.end_labels(labels, quantity.axis, x, quantity.title, WIDTH),
+    ).properties(width=WIDTH, height=HEIGHT)
+    return panel(title, chart, words)
+
+
+def _beside(index: int, count: int, places: Sequence[int]) -> float:
+    """The factor that moves one of several series aside, by a few pixels."""
+    octaves = max(1.0, math.log2(places[-1] / places[0]))
+    nearest = min((b / a for a, b in itertools.pairwise(places)), default=2.0)
+    step = min(DODGE, 0.5 * WIDTH * math.log2(nearest) / octaves / (count - 1))
+    return 2 ** (octaves * step * (index - (count - 1) / 2) / WIDTH)
+
+
+def _marks_of(
+    s: Series, index: int, points: Sequence[Shown], quantity: Quantity, beside: float, first: bool
+) -> list[dict[str, object]]:
+    colour = theme.isa_colour(s.isa)
+    inside = colour if first else theme.tint(colour)
+    return [
+        {
+            "n": shown.at,
+            "at": axes.rounded(shown.at * beside),
+            "y": shown.value,
+            "low": shown.low,
+            "high": shown.high,
+            "series": index,
+            **theme.keys(s.isa, s.variant.label, s.run.label),
+            "colour": colour,
+            "fill": theme.marker_fill(inside, shown.row.disturbed),
+            "state": theme.DISTURBED if shown.row.disturbed else "",
+            "value": quantity.text(shown.value),
+            **(
+                {}
+                if quantity.exact
+                else {"interval": f"{quantity.text(shown.low)} to {quantity.text(shown.high)}"}
+            ),
+        }
+        for shown in points
+    ]
+
+
+def _marks_layer(
+    data: list[dict[str, object]],
+    x: alt.X,
+    x_title: str,
+    quantity: Quantity,
+    crowded: bool,
+    marks: theme.Marks,
+) -> alt.LayerChart:
+    y = quantity.y
     stroke = alt.Stroke("colour:N", scale=None)
     chart = alt.Chart(alt.Data(values=data)).encode(x=x, detail="series:N")
-    ends = {"y": alt.Y("low:Q", scale=axis.scale(), title=y_title), "y2": "high:Q"}
+    ends = {"y": alt.Y("low:Q", scale=quantity.axis.scale(), title=quantity.title), "y2": "high:Q"}
     intervals = (
         chart.mark_rule(strokeWidth=1.5).encode(**ends, stroke=stroke)
         if crowded
         else chart.mark_area(opacity=0.22).encode(**ends, fill=alt.Fill("colour:N", scale=None))
     )
     return alt.layer(
-        *axes.marked_lengths(marked, x, lengths[0], lengths[-1], WIDTH),
         intervals,
         chart.mark_line(strokeWidth=1.8).encode(y=y, stroke=stroke, strokeDash=marks.dash()),
         chart.mark_point(size=34, strokeWidth=1.5, opacity=1).encode(
@@ -197,5 +267,5 @@ def panel_lines(
             shape=marks.shape(),
             **theme.marker_legend(any(row["state"] for row in data)),
         ),
-        axes.end_labels(labels, axis, x, y_title, WIDTH),
-    ).properties(width=WIDTH, height=HEIGHT)
+        theme.hover(chart.encode(y=y), {"n": x_title}, quantity.title),
+    )

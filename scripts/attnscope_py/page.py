@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from . import figures, fonts, formats, theme
+from . import figures, fonts, formats, interactive, theme
 from .analysis import Section, not_chartable
-from .figures import Figure, Table
+from .figures import Figure, Panel, Table
+from .render import titled
 from .results import Run
 from .summary import Statement
 
@@ -20,11 +22,35 @@ _TEMPLATE = "page.html.jinja"
 
 
 @dataclass(frozen=True)
+class Plot:
+    """One panel on the page: its still picture, and its place."""
+
+    panel: Panel
+    svg: str
+    id: str
+
+    @property
+    def width(self) -> str:
+        return self.svg.partition(' width="')[2].partition('"')[0]
+
+    @property
+    def series(self) -> str:
+        """What it shows, for the script."""
+        return json.dumps(self.panel.series, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
 class Drawn:
-    """A figure with the pictures of its panels, as SVG for the page."""
+    """A figure with its panels as they stand on the page."""
 
     figure: Figure
-    panels: tuple[str, ...]
+    plots: tuple[Plot, ...]
+
+    @property
+    def toggles(self) -> dict[str, list[str]]:
+        """What can be hidden in this figure alone; machines are chosen for the whole page."""
+        found = {name: self.figure.toggles(name) for name in theme.TOGGLES if name != "machine"}
+        return {name: values for name, values in found.items() if values}
 
 
 @dataclass(frozen=True)
@@ -115,6 +141,9 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = figures.unbroken
+    plots = [plot for chapter in chapters for drawn in chapter.figures for plot in drawn.plots]
+    specs = {plot.id: titled(plot.panel) for plot in plots}
+    scripts = interactive.scripts() if specs else ()
     page = environment.get_template(_TEMPLATE).render(
         runs=runs,
         summaries=summaries,
@@ -125,5 +154,8 @@ def render(
         contexts=[(run, context_table(run)) for run in runs],
         theme=theme,
         font_css=Markup(fonts.css()),
+        charts=Markup(interactive.charts(specs)),
+        scripts=[Markup(script) for script in scripts],
+        policy=interactive.policy(scripts),
     )
     return page.encode("utf-8")

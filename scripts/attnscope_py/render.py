@@ -15,7 +15,7 @@ from typing import Any, Self
 import vl_convert
 
 from . import fonts, theme
-from .figures import Figure, Panel, wrap
+from .figures import Figure, Panel, still, wrap
 
 VEGA_LITE = "v6.1"  # what Altair 6 writes
 PNG_SCALE = 2.0
@@ -26,11 +26,16 @@ _ID = re.compile(r'\bid="([^"]+)"')
 
 def to_svg(spec: dict[str, Any], background: str | None) -> str:
     fonts.register()
-    spec = spec | {"config": theme.config(background)}
+    spec = top_level(still(spec), background)
     return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
 
 
-def _titled(panel: Panel) -> dict[str, Any]:
+def top_level(spec: dict[str, Any], background: str | None) -> dict[str, Any]:
+    """A specification with what only the outermost one has. Nothing is hidden at first."""
+    return spec | {"config": theme.config(background), "params": [{"name": theme.HIDDEN, "value": []}]}
+
+
+def titled(panel: Panel) -> dict[str, Any]:
     return panel.spec | {"title": panel.title} if panel.title else panel.spec
 
 
@@ -40,7 +45,7 @@ def figure_svg(figure: Figure) -> str:
     caption = wrap(figure.caption, _CAPTION_CHARACTERS if columns > 1 else _NARROW_CAPTION_CHARACTERS)
     spec = {
         "title": {"text": figure.title, "subtitle": caption, "fontSize": 18, "offset": 16},
-        "concat": [_titled(panel) for panel in figure.panels],
+        "concat": [titled(panel) for panel in figure.panels],
         "columns": columns,
     }
     return to_svg(spec, "#ffffff")
@@ -48,7 +53,7 @@ def figure_svg(figure: Figure) -> str:
 
 def panel_svg(panel: Panel, prefix: str) -> str:
     """One panel for the page: no background, ids that are unique on the page, words for screen readers."""
-    svg = to_svg(_titled(panel), None)
+    svg = to_svg(titled(panel), None)
     # A page needs no namespaces.
     svg = re.sub(r' xmlns(:[a-z]+)?="[^"]*"', "", svg)
     for name in set(_ID.findall(svg)):

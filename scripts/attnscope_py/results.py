@@ -73,7 +73,10 @@ class Row:
     pairs_executed: float | None
     pairs_dense: float | None
     flops_useful: float | None
+    bytes_compulsory: float | None
     pct_peak: float | None
+    pct_bandwidth: float | None
+    bandwidth_level: str | None  # of memory, that pct_bandwidth speaks of
     effective_ghz: float | None
     workspace_bytes: float | None
     cpu_share: float | None  # CPU time over wall time of the row's threads, 0 to 1
@@ -322,7 +325,10 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         pairs_executed=_number(row, "pairs_executed", where),
         pairs_dense=_number(row, "pairs_dense", where),
         flops_useful=_number(row, "flops_useful", where),
+        bytes_compulsory=_number(row, "bytes_compulsory", where),
         pct_peak=_number(row, "pct_peak", where),
+        pct_bandwidth=_number(row, "pct_bandwidth", where),
+        bandwidth_level=_string(row, "bandwidth_level", where),
         effective_ghz=_number(row, "effective_ghz", where),
         workspace_bytes=_number(row, "workspace_bytes", where),
         cpu_share=_number(row, "cpu_share", where),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -36,6 +36,7 @@ GRID = "#dfe3e8"
 ON_BAR = "#101418"  # text on bars, which keep their colours
 PAPER = "#fdfdfd"  # the inside of hollow markers
 
+HOVER = "hover"  # the style of marks that tell values to a pointer
 DISTURBED = "hollow: disturbed by other work"
 
 FONT = "Source Sans Pro, Liberation Sans, Arial, sans-serif"  # fonts.py brings the first
@@ -45,6 +46,10 @@ SMALL = 12
 
 def isa_colour(isa: str) -> str:
     return ISA_COLOURS.get(isa, FURTHER_ISA_COLOUR)
+
+
+def stage_colour(stage: str) -> str:
+    return STAGE_COLOURS.get(stage, FURTHER_STAGE_COLOUR)
 
 
 def tint(colour: str) -> str:
@@ -77,6 +82,45 @@ def marker_legend(disturbed: bool) -> dict[str, alt.Opacity]:
             "state:N", scale=alt.Scale(domain=["", DISTURBED], range=[1, 1]), legend=legend
         )
     }
+
+
+# What a reader can show and hide on the page, by the field of the data that tells it.
+TOGGLES = {"machine": "Machine", "isa": "ISA level", "variant": "Series", "stage": "Stage"}
+HIDDEN = "hidden"  # the parameter: what is hidden now, as texts of the form field=value
+
+
+def keys(isa: str = "", variant: str = "", machine: str = "", stage: str = "") -> dict[str, str]:
+    """The fields by which a row of a chart's data is shown and hidden."""
+    named = {"machine": machine, "isa": isa, "variant": variant, "stage": stage}
+    return {field: value for field, value in named.items() if value}
+
+
+def shown_filter(fields: Iterable[str]) -> str:
+    """The expression that keeps what is not hidden."""
+    tests = (f"indexof({HIDDEN}, '{field}=' + datum.{field}) < 0" for field in TOGGLES if field in fields)
+    return " && ".join(tests)
+
+
+def told(chart: alt.Chart, places: dict[str, str], value: str) -> list[alt.Tooltip]:
+    """What a pointer is told of a row of the data: what it is, where, its value and its interval.
+
+    `places` names fields that say where; `value` is what the field `value` is called."""
+    rows = chart.data.values
+    fields = {"variant": "series", "stage": "stage", "isa": "ISA level", "machine": "machine"}
+    said = {**fields, **places, "value": value, "interval": "interval", "state": "markers"}
+    # What is empty in all rows needs no line.
+    return [
+        alt.Tooltip(f"{field}:N", title=title)
+        for field, title in said.items()
+        if any(row.get(field) for row in rows)
+    ]
+
+
+def hover(chart: alt.Chart, places: dict[str, str], value: str) -> alt.Chart:
+    """Marks that nobody sees, large enough to be met with a pointer, which tell the values of what is there. A still
+    picture is drawn without them (figures.still)."""
+    marks = chart.mark_point(filled=True, size=260, opacity=0, style=HOVER)
+    return marks.encode(tooltip=told(chart, places, value))
 
 
 def isa_scale(isas: list[str]) -> alt.Scale:

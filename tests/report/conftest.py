@@ -43,7 +43,9 @@ def sweep_file(tmp_path_factory):
 def small_file(tmp_path_factory):
     """One series, which is drawn in a moment."""
     return synthetic.write(
-        tmp_path_factory.mktemp("small") / "results.json", synthetic.power_law(2.0, 1.7, pct_peak=None)
+        tmp_path_factory.mktemp("small") / "results.json",
+        synthetic.power_law(2.0, 1.7, pct_peak=None, workspace_bytes=None),
+        roofline=None,
     )
 
 

@@ -16,6 +16,7 @@ LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 PATTERNS = ("dense", "causal", "window=256", "window=64:64,sink=64,random=3:64:1")
 # Nanoseconds for a useful pair, by ISA level.
 PAIR_NS = {"scalar": 32.0, "avx2": 5.0, "avx512": 2.6, "neon": 9.0}
+PEAK_GFLOPS = {"scalar": 9.0, "avx2": 70.0, "avx512": 140.0, "neon": 40.0}
 # Of a call of naive; they add up to 1.
 STAGE_SHARES = {"qk": 0.35, "scale": 0.05, "mask": 0.02, "softmax": 0.25, "pv": 0.33}
 
@@ -40,6 +41,26 @@ def pairs(pattern: str, n: int) -> int:
     return _PAIRS[pattern, n]
 
 
+def roofline(threads: int, speed: float = 1.0) -> dict[str, Any]:
+    """Ceilings in the form of `context.roofline`."""
+    return {
+        "threads": threads,
+        "isa": {
+            isa: {"fma_gflops": peak * speed * threads, "ghz": 4.1, "exp_g": peak / 25}
+            for isa, peak in PEAK_GFLOPS.items()
+        },
+        "level": {
+            name: {"bytes": size, "read_gbs": rate * speed, "copy_gbs": rate}
+            for name, size, rate in (
+                ("l1d", 24576, 220.0),
+                ("l2", 524288, 110.0),
+                ("l3", 16777216, 80.0),
+                ("memory", 134217728, 22.0),
+            )
+        },
+    }
+
+
 def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
     return {
         "date": "2026-11-30T08:00:00+00:00",
@@ -54,6 +75,7 @@ def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
             {"type": "Unified", "level": 2, "size": 1048576, "num_sharing": 1},
             {"type": "Unified", "level": 3, "size": 33554432, "num_sharing": 8},
         ],
+        "roofline": [roofline(1)],
         "library_build_type": "release",
         "json_schema_version": 1,
     } | changes
@@ -77,7 +99,8 @@ def row(
     ordered = sorted(samples)
     median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     flops = 2 * 128 * pairs(pattern, n)
-    peak_gflops = {"scalar": 9.0, "avx2": 70.0, "avx512": 140.0, "neon": 40.0}.get(isa, 10.0)
+    peak_gflops = PEAK_GFLOPS.get(isa, 10.0)
+    moved = 4 * 4 * 64 * n
     made = {
         "name": row_id,
         "run_name": row_id,
@@ -111,7 +134,10 @@ def row(
         "max_ns": ordered[-1],
         "pct_peak": 100 * flops / median / peak_gflops,
         "effective_ghz": 4.1,
-        "workspace_bytes": 65536,
+        "bytes_compulsory": moved,
+        "pct_bandwidth": 100 * moved / median / 80,
+        "bandwidth_level": "l3",
+        "workspace_bytes": 4 * n * n if algorithm == "naive" else 65536 + 512 * n,
         "cpu_share": 1,
     }
     made |= changes
@@ -129,15 +155,18 @@ def power_law(c: float, exponent: float, **options: Any) -> list[dict[str, Any]]
 
 
 def sweep(
-    speed: float = 1.0, isas: Sequence[str] = ("scalar", "avx2", "avx512"), seed: int = 1
+    speed: float = 1.0,
+    isas: Sequence[str] = ("scalar", "avx2", "avx512"),
+    seed: int = 1,
+    lengths: Sequence[int] = LENGTHS,
 ) -> list[dict[str, Any]]:
     """A standard sweep: naive and flash, four patterns, stages; quadratic where dense, linear in a window."""
     rng = random.Random(seed)
     rows = []
     for isa in isas:
         per_pair = PAIR_NS[isa] / speed
-        longest = 2048 if isa == "scalar" else LENGTHS[-1]
-        for n in (n for n in LENGTHS if n <= longest):
+        longest = 2048 if isa == "scalar" else lengths[-1]
+        for n in (n for n in lengths if n <= longest):
             naive_ns = 900 / speed + 1.6 * per_pair * n * n * (1.35 if n >= 2048 else 1)
             rows.append(row("dense", "naive", isa, n, noisy(rng, naive_ns)))
             for stage, share in STAGE_SHARES.items():

@@ -10,19 +10,15 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import analysis, axes, charts_speedup, draw, formats, render, series, theme
+from attnscope_py import analysis, axes, charts_speedup, formats, render, series, theme
 from attnscope_py.lines import wrap_pattern
 from attnscope_py.results import load_run, load_runs
 from hypothesis import given
 from hypothesis import strategies as hs
+from specs import all_figures, data, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def all_figures(runs):
-    sections = analysis.sections(runs)
-    return [(section, figure) for section, found in draw.figures(sections) for figure in found]
 
 
 @pytest.fixture(scope="module")
@@ -49,37 +45,31 @@ def test_levels_of_the_source():
     assert list(theme.ISA_COLOURS) == levels
 
 
-def walk(spec):
-    """All objects inside a specification."""
-    if isinstance(spec, dict):
-        yield spec
-        for value in spec.values():
-            yield from walk(value)
-    elif isinstance(spec, list):
-        for value in spec:
-            yield from walk(value)
-
-
-def data(panel):
-    """The rows of a panel's data; layers that share theirs carry it each."""
-    rows = [row for part in walk(panel.spec) for row in part.get("values", []) if isinstance(row, dict)]
-    return list({repr(row): row for row in rows}.values())
-
-
 # Guards what a report over a sweep draws.
 def test_all_charts_are_there(figures):
-    assert list(figures) == ["scaling", "patterns", "speedup", "stages", "peak"]
+    assert list(figures) == [
+        "scaling",
+        "patterns",
+        "efficiency",
+        "speedup",
+        "stages",
+        "peak",
+        "roofline",
+        "memory",
+    ]
     variants, levels = 5, 3
     assert len(figures["scaling"].panels) == 2 * variants
     assert len(figures["patterns"].panels) == 2 * levels
     assert len(figures["stages"].panels) == 2 * levels
-    assert len(figures["peak"].panels) == levels
+    assert len(figures["peak"].panels) == len(figures["roofline"].panels) == levels
+    assert len(figures["efficiency"].panels) == 3
+    assert len(figures["memory"].panels) == 1
 
 
 # Guards the x axis: log2, with a tick at each measured n and nowhere else.
 def test_ticks_are_at_the_measured_lengths(figures):
     checked = 0
-    for name in ("scaling", "patterns", "stages", "peak"):
+    for name in ("scaling", "patterns", "efficiency", "stages", "peak", "memory"):
         for panel in figures[name].panels:
             points = {row["n"] for row in data(panel) if isinstance(row.get("n"), int)}
             for part in walk(panel.spec):
@@ -135,7 +125,9 @@ def test_colours_belong_to_levels(figures):
 # Guards marker and line style: one of each per variant, the same in every chart of the report.
 def test_marks_belong_to_variants(figures):
     scales = {"shape": set(), "strokeDash": set()}
-    for figure in (figures["scaling"], figures["patterns"], figures["peak"]):
+    for figure in (
+        figures[name] for name in ("scaling", "patterns", "efficiency", "peak", "roofline", "memory")
+    ):
         for part in walk([panel.spec for panel in figure.panels]):
             for channel, found in scales.items():
                 encoding = part.get("encoding", {}).get(channel)
@@ -251,7 +243,7 @@ def test_shares_fill_the_bar(figures):
     panel = figures["stages"].panels[0]
     bars = {}
     for row in data(panel):
-        if "stage" in row:
+        if "bottom" in row:
             bars.setdefault(row["n"], []).append((row["bottom"], row["top"]))
     assert len(bars) == 7
     for parts in bars.values():
@@ -274,7 +266,9 @@ def test_captions_tables_and_words(figures):
 
 
 # Guards labels at line ends in the picture itself: no two texts cover each other, and none leaves the picture.
-@pytest.mark.parametrize("name", ["scaling", "patterns", "peak", "stages"])
+@pytest.mark.parametrize(
+    "name", ["scaling", "patterns", "efficiency", "peak", "stages", "roofline", "memory"]
+)
 def test_end_labels_are_apart_and_inside(figures, two_machines, name):
     for panel in (*figures[name].panels[:4], *two_machines[1][name].panels[:4]):
         svg = ET.fromstring(render.to_svg(panel.spec, None))

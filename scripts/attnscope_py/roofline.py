@@ -1,0 +1,76 @@
+"""The machine's limits, as a result file has them: peaks by ISA level, and bandwidths by level of memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .results import Row, Run
+
+_LEVEL_NAMES = {"l1d": "L1d", "l2": "L2", "l3": "L3", "memory": "memory"}
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What some number of threads can do at most, all measured."""
+
+    fma: dict[str, float]  # GFLOP/s by ISA level
+    exp: dict[str, float]  # 10^9 exponentials a second by ISA level
+    read: dict[str, float]  # GB/s by level of memory, the nearest first
+
+    def exp_flops(self, isa: str, row: Row) -> float | None:
+        """GFLOP/s at which one exponential for each pair would be all that the CPU can do."""
+        rate = self.exp.get(isa)
+        return 2 * (row.head_dim + row.value_dim) * rate if rate and row.head_dim and row.value_dim else None
+
+
+def intensity(row: Row) -> float | None:
+    """Useful FLOPs for each byte that has to be moved at least."""
+    flops, moved = row.flops_useful, row.bytes_compulsory
+    return flops / moved if flops and moved else None
+
+
+def gflops(row: Row) -> float | None:
+    return row.flops_useful / row.median_ns if row.flops_useful else None
+
+
+def limit(row: Row) -> str:
+    """What a row is nearest to, of compute and the bandwidth of where its data fit."""
+    if row.pct_peak is None or row.pct_bandwidth is None:
+        return ""
+    if row.pct_peak >= row.pct_bandwidth:
+        return "compute"
+    return f"bandwidth of {_LEVEL_NAMES.get(row.bandwidth_level or '', row.bandwidth_level or 'memory')}"
+
+
+def ceilings(run: Run, threads: int | None) -> Ceilings | None:
+    """Those for this number of threads; None where the file has none."""
+    entries = run.context.get("roofline")
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and entry.get("threads") == (threads or 1):
+            levels, isas = _objects(entry, "level"), _objects(entry, "isa")
+            ordered = [*(name for name in _LEVEL_NAMES if name in levels), *(levels.keys() - _LEVEL_NAMES)]
+            found = Ceilings(
+                _numbers(isas, "fma_gflops"),
+                _numbers(isas, "exp_g"),
+                _numbers({_LEVEL_NAMES.get(name, name): levels[name] for name in ordered}, "read_gbs"),
+            )
+            if found.fma and found.read:
+                return found
+    return None
+
+
+def _objects(entry: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    value = entry.get(name)
+    return {k: v for k, v in value.items() if isinstance(v, dict)} if isinstance(value, dict) else {}
+
+
+def _numbers(objects: dict[str, dict[str, Any]], name: str) -> dict[str, float]:
+    """Those that are numbers above 0; what was not measured is missing or 0."""
+    found = {}
+    for key, value in objects.items():
+        number = value.get(name)
+        if isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < math.inf:
+            found[key] = float(number)
+    return found
