@@ -36,7 +36,9 @@ def find_mca() -> str:
         program = shutil.which(name)
         if program:
             said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
-            if re.search(rf"version {VERSION}\.", said):
+            # What is installed under the version's name is taken for it: a program that does not start fails when
+            # it is used, with its words, and is not a reason to leave the suite out.
+            if name != "llvm-mca" or re.search(rf"version {VERSION}\.", said):
                 return program
     raise ModelError(f"needs llvm-mca {VERSION} (package llvm-{VERSION} of Debian and Ubuntu)")
 

@@ -1,13 +1,16 @@
 """python -m testrunner [SUITE]... : runs the named suites (all without a name) and prints the counts."""
 
+import re
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
 
 from .builds import FULL, SEED
-from .commands import CommandError, Commands
-from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines
+from .commands import CommandError, Commands, end_all
+from .environment import clean
+from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines, unrun_levels
 from .suites import ROOT, Suite, load_suites
 
 
@@ -21,13 +24,14 @@ def run_suite(suite: Suite, log: Path) -> SuiteResult:
     """Runs one suite. Nothing that happens in it ends the others, except an interrupt."""
     result = SuiteResult(suite.name, log.relative_to(ROOT), emulator=suite.emulator)
     start, cpu_start = time.monotonic(), cpu_seconds()
-    reason = suite.impossible()
-    if reason:
-        result.possible = False
-        result.cases.append(Case("all of it", SKIPPED, reason))
-        return result
-    commands = Commands(ROOT, log, suite.minutes * 60)
+    commands = None
     try:
+        reason = suite.impossible()
+        if reason:
+            result.possible = False
+            result.cases.append(Case("all of it", SKIPPED, reason))
+            return result
+        commands = Commands(ROOT, log, suite.minutes * 60)
         result.cases = suite.run(commands)
     except CommandError as error:
         result.cases.append(Case(suite.name, FAILED, str(error)))
@@ -36,7 +40,7 @@ def run_suite(suite: Suite, log: Path) -> SuiteResult:
     result.finish()
     result.seconds = time.monotonic() - start
     result.cpu_seconds = cpu_seconds() - cpu_start
-    if result.count(FAILED):
+    if result.count(FAILED) and commands:
         print(f"\n{commands.tail()}\n", file=sys.stderr)
     return result
 
@@ -50,7 +54,11 @@ def main(names: list[str]) -> int:
         return 2
     logs = ROOT / "build-logs"
     logs.mkdir(exist_ok=True)
-    results = []
+    taken = clean()
+    if taken:
+        print(f"taken out of the environment: {', '.join(taken)}", file=sys.stderr)
+    results: list[SuiteResult] = []
+    levels = re.findall(r"^ISA\((\w+),", (ROOT / "dispatch" / "isa.def").read_text(), re.MULTILINE)
     begin = time.monotonic()
     for name in names or suites:
         suite = suites[name]
@@ -70,12 +78,23 @@ def main(names: list[str]) -> int:
         f"ATTNSCOPE_TEST_SEED={SEED}\n",
         flush=True,
     )
-    print("\n".join(closing_lines(results)), flush=True)
+    if {*names} >= {*suites} or not names:
+        unrun = unrun_levels(results, levels)
+        results += [SuiteResult("levels", cases=unrun)] if unrun else []
+    print("\n".join(closing_lines(results, levels)), flush=True)
     return 1 if any(result.count(FAILED) for result in results) else 0
 
 
+def interrupted(signum: int, frame: object) -> None:
+    """Ends what runs, also what threads wait for, and then this program by the way of an interrupt."""
+    end_all()
+    raise KeyboardInterrupt(signum)
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
     try:
         sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as error:
+        sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))

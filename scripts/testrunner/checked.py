@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from .builds import ASAN, GCC, MSAN, THREADED, TSAN
-from .commands import Commands, output_of
+from .commands import CommandError, Commands, output_of
 from .results import FAILED, PASSED, Case
 
 QUICK = {"ATTNSCOPE_TEST_QUICK": "1"}
@@ -45,20 +45,42 @@ def provoke(commands: Commands, program: Path, faults: dict[str, str], env: dict
     return cases
 
 
-def lacks_sanitizer(option: str) -> str:
-    """Why clang's sanitizer cannot be used here; empty if it can. Some kernels' address layouts end it."""
+# clang's own words for a target that it has no such instrumentation for, and a linker's where the run time is not
+# installed. Nothing else is a reason to leave a suite out: a full disk is not.
+CLANG_LACKS = re.compile(
+    r"unsupported option '-fsanitize=|unsupported argument '\S+' to option '-?-?fsanitize"
+    r"|(?:cannot find|cannot open|no such file or directory).*\blibclang_rt\.",
+    re.IGNORECASE,
+)
+# What a sanitizer's run time says on a kernel whose address layout it does not know.
+LAYOUT = re.compile(
+    r"(?:Memory|Thread)Sanitizer.*(?:unexpected memory mapping|can not mmap|personality|ASLR)"
+)
+
+
+def lacks_sanitizer(option: str, program: str = "int main(void) { return 0; }", run: bool = True) -> str:
+    """Why clang's -fsanitize=option cannot be used here; empty if it can. Some kernels' address layouts end it.
+
+    What fails for any other reason is an error with the words of what failed.
+    """
     if not shutil.which("clang"):
         return "needs clang"
     with tempfile.TemporaryDirectory() as place:
-        program = Path(place) / "a"
-        arguments = ["clang", f"-fsanitize={option}", "-x", "c", "-", "-o", str(program)]
-        built = subprocess.run(
-            arguments, input="int main(void) { return 0; }", text=True, capture_output=True
-        )
-        if built.returncode:
+        path = Path(place) / "a"
+        arguments = ["clang", f"-fsanitize={option}", "-x", "c", "-", "-o", str(path)]
+        built = subprocess.run(arguments, input=program, text=True, capture_output=True)
+        if CLANG_LACKS.search(built.stderr) and built.returncode:
             return f"clang has no -fsanitize={option} here"
-        ran = subprocess.run([program], capture_output=True, text=True)
-        return "" if ran.returncode == 0 else f"a program with -fsanitize={option} does not start here"
+        if built.returncode:
+            raise CommandError(f"clang -fsanitize={option}: {built.stderr.strip()[-300:]}")
+        if not run:
+            return ""
+        ran = subprocess.run([path], capture_output=True, text=True)
+        if ran.returncode and not LAYOUT.search(ran.stderr):
+            raise CommandError(
+                f"a program with -fsanitize={option}: exit status {ran.returncode}: {ran.stderr.strip()[-300:]}"
+            )
+        return f"a program with -fsanitize={option} does not start here" if ran.returncode else ""
 
 
 # ---- address and undefined behaviour --------------------------------------------------------------
@@ -79,7 +101,10 @@ def run_asan(commands: Commands) -> list[Case]:
 
 def archer() -> Path:
     """The library by which ThreadSanitizer learns what clang's OpenMP orders: without it, barriers are unknown."""
-    return Path(output_of(["clang", "-print-resource-dir"]).strip()).parents[1] / "libarcher.so"
+    place = output_of(["clang", "-print-resource-dir"]).strip()
+    if not place:
+        raise CommandError("clang -print-resource-dir says nothing")
+    return Path(place).parents[1] / "libarcher.so"
 
 
 def tsan_impossible() -> str:

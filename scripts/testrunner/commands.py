@@ -1,10 +1,18 @@
-"""Runs a suite's commands: everything into one log, each in its own process group, none without an end."""
+"""Runs a suite's commands: everything into one log, each with all that it starts under a keeper, none without an
+end."""
 
 import os
-import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+KEEPER = Path(__file__).with_name("keeper.py")
+# Seconds after which a keeper that was told to end its command has done so: its grace, its own limit, a busy machine.
+KEEPER_SECONDS = 60.0
+# Keepers that run, and whether no more may be started. A signal's handler reads them: hence no lock.
+_running: set[subprocess.Popen] = set()
+_stopping: list[bool] = []
 
 
 class CommandError(Exception):
@@ -28,29 +36,19 @@ class Commands:
         with self.log.open("a") as log:
             log.write(f"\n$ {shown}\n")
             log.flush()
-            try:
-                process = subprocess.Popen(
-                    words,
-                    cwd=cwd or self.root,
-                    env={**os.environ, **(env or {})},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                log.write(f"cannot start {words[0]}: {error.strerror}\n")
-                return 127
+            process = keep(words, cwd or self.root, {**os.environ, **(env or {})}, log)
             self.process = process
+            at_least = time.monotonic() + 1.0
             try:
-                return process.wait(max(1.0, self.deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+                while time.monotonic() < max(at_least, self.deadline):
+                    try:
+                        return process.wait(1.0)
+                    except subprocess.TimeoutExpired:
+                        pass
                 log.write(f"\nended: the suite's time is up ({shown})\n")
                 return -1
             finally:
-                # Also what the command left running: it would disturb the suites that follow.
-                _kill(process)
-                process.wait()
+                release(process)
                 self.process = None
 
     def need(self, what: str, arguments: list, env: dict | None = None, cwd: Path | None = None) -> None:
@@ -63,7 +61,7 @@ class Commands:
         """Ends the command that runs, from another thread than its own; none is no fault."""
         process = self.process
         if process is not None:
-            _kill(process)
+            process.terminate()
 
     def beside(self, log: Path) -> "Commands":
         """Commands with a log of their own and the same deadline, for what runs at the same time."""
@@ -78,16 +76,50 @@ class Commands:
             file.write(f"\n{log.name}:\n{text}")
 
     def tail(self, lines: int = 25) -> str:
-        """The end of the log, for the terminal."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        """The end of the log, for the terminal; what is wrong with it if it cannot be read."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError as error:
+            return f"{self.log}: {error.strerror}"
 
 
-def _kill(process: subprocess.Popen) -> None:
-    """Ends a process and what it started."""
+def keep(words: list[str], cwd: Path, env: dict, output) -> subprocess.Popen:
+    """Starts a command under a keeper, which ends all of its descendants with it (keeper.py)."""
+    if _stopping:
+        raise CommandError("interrupted")
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", KEEPER, str(os.getpid()), *words],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    _running.add(process)
+    if _stopping:  # since then
+        process.terminate()
+    return process
+
+
+def release(process: subprocess.Popen) -> None:
+    """Ends what keep() started, if it runs, and waits until nothing is left of it."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
+        if process.poll() is None:
+            process.terminate()
+        process.wait(KEEPER_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    finally:
+        _running.discard(process)
+
+
+def end_all() -> None:
+    """Ends every command, in whatever thread it was started, and refuses new ones: the run is over."""
+    _stopping.append(True)
+    for process in list(_running):
+        process.terminate()
 
 
 def output_of(arguments: list) -> str:

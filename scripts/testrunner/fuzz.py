@@ -3,12 +3,12 @@
 import os
 import re
 import shutil
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .builds import FULL
+from .checked import lacks_sanitizer
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, Case
 
@@ -25,14 +25,10 @@ _EXECUTED = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE
 
 def impossible() -> str:
     """Why this machine has no fuzzers; empty if it has."""
-    if not shutil.which("clang"):
-        return "needs clang"
-    program = (
+    target = (
         "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return data && size ? 0 : 0; }"
     )
-    arguments = ["clang", "-fsanitize=fuzzer", "-x", "c", "-", "-o", os.devnull]
-    done = subprocess.run(arguments, input=program, text=True, capture_output=True)
-    return "" if done.returncode == 0 else "clang has no libFuzzer here"
+    return lacks_sanitizer("fuzzer", target, run=False)
 
 
 def seconds_of_environment() -> int:

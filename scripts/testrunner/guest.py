@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .commands import CommandError
+from .commands import CommandError, keep, release
 from .results import FAILED, Case, merged, parse_tap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,18 +189,10 @@ def emulate(command: list, serial: Path, stop: Stop, grace: float = 10.0) -> str
     env = {name: value for name, value in os.environ.items() if name != "MALLOC_PERTURB_"}  # it dies of that
     env["TERM"] = "xterm"
     serial.touch()
-    try:
-        with serial.with_name("console").open("w") as console:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                env=env,
-                start_new_session=True,
-            )
-    except OSError as error:
-        return f"cannot start {command[0]}: {error.strerror}"
+    if not shutil.which(command[0]):
+        return f"cannot start {command[0]}: there is no such program"
+    with serial.with_name("console").open("w") as console:
+        process = keep([str(word) for word in command], serial.parent, env, console)
     ended_at = None
     try:
         while True:
@@ -220,9 +211,7 @@ def emulate(command: list, serial: Path, stop: Stop, grace: float = 10.0) -> str
             if stop.reached():
                 return "its time is up"
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        release(process)
 
 
 def has_ended(serial: Path) -> bool:

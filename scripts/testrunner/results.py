@@ -6,6 +6,7 @@ and the reason of a skip. Its JSON log holds each program's whole output, from w
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -100,7 +101,7 @@ def parse_tap(program: str, text: str) -> list[Case]:
 
 # Words of Meson's log.
 _ENDED_WELL = {"OK", "EXPECTEDFAIL"}
-_CUT_OFF = {"TIMEOUT", "INTERRUPT"}
+_CUT_OFF = {"TIMEOUT": "timeout", "INTERRUPT": "was running when its suite was ended"}
 # What sanitizers and valgrind write on standard error: a failure, also where the program goes on.
 _SANITIZER_LINE = re.compile(
     r"^.*(?:runtime error:|(?:ERROR|WARNING): \w*Sanitizer:"
@@ -125,7 +126,7 @@ def read_meson_log(path: Path, prefix: str = "") -> list[Case]:
         result, code = entry["result"], entry.get("returncode")
         own = parse_tap(name, output) if re.search(r"^(not )?ok\b|^1\.\.\d", output, re.MULTILINE) else []
         if result in _CUT_OFF:
-            own.append(Case(name, FAILED, result.lower()))
+            own.append(Case(name, FAILED, _CUT_OFF[result]))
         elif own:
             explained = any(case.status == FAILED and case.name != name for case in own)
             if said or (code and not explained):
@@ -174,10 +175,10 @@ def _first_line(text: str) -> str:
 _LEVEL = re.compile(r" \[(\w+)\]$")
 
 
-def level_lines(results: list[SuiteResult]) -> list[str]:
-    """How many tests of each ISA level were run by each suite, and where: natively, or under which emulator.
+def level_counts(results: list[SuiteResult]) -> dict[str, dict[int, int]]:
+    """Level -> index of a suite -> its tests of that level that ran, passed or failed.
 
-    A C test that is entered once per level has the level at the end of its name. Only what ran counts.
+    A C test that is entered once per level has the level at the end of its name.
     """
     ran: dict[str, dict[int, int]] = {}
     for at, result in enumerate(results):
@@ -185,17 +186,38 @@ def level_lines(results: list[SuiteResult]) -> list[str]:
             if (level := _LEVEL.search(case.name)) and case.status != SKIPPED:
                 counts = ran.setdefault(level[1], {})
                 counts[at] = counts.get(at, 0) + 1
+    return ran
+
+
+def level_lines(results: list[SuiteResult], levels: Sequence[str]) -> list[str]:
+    """Each level with the number of its tests that ran, natively and under which emulator, and of which suites.
+
+    One that ran nowhere says so, with what kept the suites from running that could not.
+    """
+    ran = level_counts(results)
     lines = []
-    for level, counts in ran.items():
+    for level in [*levels, *(name for name in ran if name not in levels)]:
         places = []
-        for where in sorted({results[at].emulator for at in counts}):
-            shown = [f"{results[at].name} {n}" for at, n in counts.items() if results[at].emulator == where]
-            places.append(f"{f'emulated by {where}' if where else 'native'}: {', '.join(shown)}")
+        for where in sorted({results[at].emulator for at in ran.get(level, {})}):
+            counts = {at: n for at, n in ran[level].items() if results[at].emulator == where}
+            shown = ", ".join(f"{results[at].name} {n}" for at, n in counts.items())
+            places.append(f"{f'emulated by {where}' if where else 'native'} {sum(counts.values())} ({shown})")
+        if not places:
+            kept = [f"{result.name}: {result.cases[0].reason}" for result in results if not result.possible]
+            places = ["NOWHERE" + (f" (left out: {'; '.join(kept)})" if kept else "")]
         lines.append(f"  {level:<7} {'; '.join(places)}")
     return ["tests of each level that ran:", *lines] if lines else []
 
 
-def closing_lines(results: list[SuiteResult]) -> list[str]:
+def unrun_levels(results: list[SuiteResult], levels: Sequence[str]) -> list[Case]:
+    """A failed case for each level that no suite ran, though each suite could run: for a run of all of them."""
+    if any(not result.possible for result in results):
+        return []
+    ran = level_counts(results)
+    return [Case(level, FAILED, "no suite ran a test of this level") for level in levels if level not in ran]
+
+
+def closing_lines(results: list[SuiteResult], levels: Sequence[str] = ()) -> list[str]:
     """The end of a run: skipped tests by reason, failed ones with their logs, levels, the line of counts."""
     lines: list[str] = []
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -218,7 +240,7 @@ def closing_lines(results: list[SuiteResult]) -> list[str]:
                     )
             if result.log:
                 lines.append(f"    log: {result.log}")
-    lines += level_lines(results)
+    lines += level_lines(results, levels)
     total = {s: sum(result.count(s) for result in results) for s in (PASSED, FAILED, SKIPPED)}
     lines.append(f"{total[PASSED]} passed, {total[FAILED]} failed, {total[SKIPPED]} skipped")
     return lines

@@ -32,12 +32,15 @@ def run_clang(commands: Commands) -> list[Case]:
 def run_pytest(commands: Commands, name: str, paths: list[str], env: dict) -> list[Case]:
     junit = commands.log.with_name(f"{name}.xml")
     junit.unlink(missing_ok=True)
-    arguments = ["-q", "-p", "no:cacheprovider", f"--junitxml={junit}"]
+    # -v writes the name of a test before it runs: the last one is named when the time is up.
+    arguments = ["-v", "-p", "no:cacheprovider", f"--junitxml={junit}"]
     env = {"PYTHONDONTWRITEBYTECODE": "1", **env}
     status = commands.run([sys.executable, "-m", "pytest", *arguments, *paths], env)
     if not junit.exists():
+        last = [line.split(" ")[0] for line in commands.tail(1000).splitlines() if "::" in line]
+        where = f", in {last[-1]}" if last else ""
         raise CommandError(
-            "pytest: " + ("out of time" if status == -1 else f"exit status {status}, no report")
+            "pytest: " + (f"out of time{where}" if status == -1 else f"exit status {status}, no report")
         )
     cases = read_junit(junit)
     if status and not any(case.status == FAILED for case in cases):

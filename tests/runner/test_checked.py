@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from testrunner import checked
-from testrunner.commands import Commands
+from testrunner import checked, fuzz
+from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED
 from testrunner.suites import ROOT
 
@@ -63,6 +63,62 @@ def test_faults_are_those_of_the_program():
     suites = checked.ASAN_FAULTS, checked.TSAN_FAULTS, checked.MSAN_FAULTS, checked.VALGRIND_FAULTS
     asked = {fault for faults in suites for fault in faults}
     assert offered == asked
+
+
+# Guards against a skip for a reason that is none: only clang's own words for what it lacks, and a run time's for the
+# address layout, leave a suite out; a full disk and whatever else happens fail it, with their words.
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("clang: error: unsupported option '-fsanitize=memory' for target 'riscv64'", "clang has no"),
+        ("ld: cannot find /lib/clang/14/lib/linux/libclang_rt.msan-x86_64.a: No such file or directory", "clang has no"),
+        ("ld.lld: error: cannot open /x/libclang_rt.msan.a: No such file or directory", "clang has no"),
+        ("fatal error: error in backend: IO failure on output stream: No space left on device", CommandError),
+        ("clang: error: unable to make temporary file: No space left on device", CommandError),
+        ("clang: error: no such file or directory: '/tmp/a'", CommandError),
+        ("clang: error: unable to execute command: Killed", CommandError),
+        ("", CommandError),
+    ],
+)  # fmt: skip
+def test_only_a_missing_sanitizer_is_a_skip(tmp_path, monkeypatch, said, outcome):
+    (tmp_path / "clang").write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    (tmp_path / "clang").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    functions = {"memory": lambda: checked.lacks_sanitizer("memory"), "fuzzer": fuzz.impossible}
+    for option, function in functions.items():
+        if outcome is CommandError:
+            with pytest.raises(CommandError, match=re.escape(f"fsanitize={option}: {said}")):
+                function()
+        else:
+            assert outcome in function()
+
+
+# Guards the same of the program that clang made.
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        ("exit 0", ""),
+        (
+            "echo 'FATAL: ThreadSanitizer: unexpected memory mapping 0x5566-0x5577' >&2; exit 66",
+            "does not start",
+        ),
+        ("echo 'No space left on device' >&2; exit 1", CommandError),
+        ("kill -KILL $$", CommandError),
+    ],
+)
+def test_program_that_does_not_start(tmp_path, monkeypatch, script, outcome):
+    (tmp_path / "clang").write_text(
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n'
+        f'cat > "$2" <<\'END\'\n#!/bin/sh\n{script}\nEND\nchmod +x "$2"\n'
+    )
+    (tmp_path / "clang").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if outcome is CommandError:
+        with pytest.raises(CommandError, match="exit status"):
+            checked.lacks_sanitizer("thread")
+    else:
+        assert outcome in checked.lacks_sanitizer("thread")
+        assert bool(outcome) == bool(checked.lacks_sanitizer("thread"))
 
 
 def names_of_tests():

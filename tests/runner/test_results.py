@@ -16,6 +16,7 @@ from testrunner.results import (
     parse_tap,
     read_junit,
     read_meson_log,
+    unrun_levels,
 )
 
 
@@ -184,9 +185,24 @@ def test_level_lines():
         SuiteResult("avx512", emulator="Bochs", cases=ran("a [avx512]")),
         SuiteResult("oldcpu", emulator="qemu", cases=ran("a [avx2]")),
     ]
-    lines = closing_lines(results)
+    lines = closing_lines(results, ["scalar", "avx2", "avx512"])
     at = lines.index("tests of each level that ran:")
     assert lines[at + 1 : -1] == [
-        "  avx2    native: gcc 2, clang 1; emulated by qemu: oldcpu 1",
-        "  avx512  emulated by Bochs: avx512 1",
+        "  scalar  NOWHERE",
+        "  avx2    native 3 (gcc 2, clang 1); emulated by qemu 1 (oldcpu 1)",
+        "  avx512  emulated by Bochs 1 (avx512 1)",
     ]
+
+
+# Guards a level that nothing ran: named, with what was left out; a failure only where nothing was.
+def test_levels_that_ran_nowhere():
+    results = [
+        SuiteResult("gcc", cases=[Case("k: a [avx2]", PASSED), Case("k: a [neon]", SKIPPED, "lacks it")])
+    ]
+    assert unrun_levels(results, ["avx2", "neon"]) == [
+        Case("neon", FAILED, "no suite ran a test of this level")
+    ]
+    assert unrun_levels(results, ["avx2"]) == []
+    results.append(SuiteResult("arm", cases=[Case("all of it", SKIPPED, "needs a thing")], possible=False))
+    assert unrun_levels(results, ["avx2", "neon"]) == []
+    assert "  neon    NOWHERE (left out: arm: needs a thing)" in closing_lines(results, ["avx2", "neon"])
