@@ -120,16 +120,6 @@ have() {
     esac
 }
 
-has_avx512() {
-    [ "$(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null |
-        grep -oE '\bavx512(f|bw|dq|vl)\b' | sort -u | wc -l)" = 4 ]
-}
-
-# Whether the long forms of the tests are asked for, as the runner and the tests read it: 0 is off too.
-is_full() {
-    case ${ATTNSCOPE_TEST_FULL:-} in '' | 0) return 1 ;; esac
-}
-
 find_manager() {
     local name
     for name in apt-get dnf pacman brew; do

@@ -49,6 +49,12 @@ LEFT_OUT = {
     "plan": _PLANS,
     "reuse": _PLANS,
 }
+# What a guest runs where this CPU has AVX-512 and the other suites run all of it natively: that detection and
+# dispatch choose the level, and a kernel of each kind, in under a minute of one core.
+PART = ("cpu", "dispatch", "convert", "kernels_matmul", "kernels_pack", "kernels_rows")
+_NATIVE = (
+    "this CPU has AVX-512: the other suites run it natively; scripts/test.sh --full runs it in the guest too"
+)
 NATIVE_ONLY = "would take too long under the emulator; the other suites run its level scalar natively"
 
 # qemu's x86 processors, and the level that dispatch has to choose on each.
@@ -89,13 +95,21 @@ def has_avx512(cpuinfo: str) -> bool:
 def avx512_impossible() -> str:
     if platform.machine() != "x86_64":
         return f"this machine is {platform.machine()}: its build has no avx512"
-    if has_avx512(Path("/proc/cpuinfo").read_text()) and not FULL:
-        return "this CPU has AVX-512: the other suites run avx512 natively"
     return guest.impossible()
 
 
+def guest_programs(native: bool) -> tuple[list[str], dict[str, str]]:
+    """What guests run, and what they leave out with the reasons; `native`: this CPU has AVX-512."""
+    names = ["cpu", "dispatch", *level_programs()]
+    left_out = {} if FULL else {name: _NATIVE for name in names if name not in PART} if native else LEFT_OUT
+    return [name for name in names if name not in left_out], left_out
+
+
 def run_avx512(commands: Commands) -> list[Case]:
-    """The tests of level avx512, and those of detection and dispatch, in guests side by side."""
+    """The tests of level avx512, and those of detection and dispatch, in guests side by side.
+
+    Where the CPU has AVX-512, one guest runs a part of them, so that the emulator is tried on every machine.
+    """
     GCC.make(commands)
     env = {
         "ATTNSCOPE_TEST_EXPECT_ISA": "avx512",
@@ -107,9 +121,10 @@ def run_avx512(commands: Commands) -> list[Case]:
         "OMP_WAIT_POLICY": "passive",
         "OMP_NUM_THREADS": "2",
     }
-    left_out = {} if FULL else LEFT_OUT
-    names = [name for name in ["cpu", "dispatch", *level_programs()] if name not in left_out]
-    lists = [[GCC.directory / "tests" / f"test_{name}" for name in share] for share in shares(names, GUESTS)]
+    native = has_avx512(Path("/proc/cpuinfo").read_text())
+    names, left_out = guest_programs(native)
+    guests = 1 if native and not FULL else GUESTS
+    lists = [[GCC.directory / "tests" / f"test_{name}" for name in share] for share in shares(names, guests)]
     logs = [commands.log.with_name(f"avx512-{number}.log") for number in range(len(lists))]
     stop = guest.Stop(commands.deadline)
     with ThreadPoolExecutor(len(lists)) as pool:

@@ -189,8 +189,9 @@ def test_every_level_program_is_shared_out():
 
 # Guards against tests that a suite leaves out without a word: each program of every level runs on the oldest
 # processor and in the guest, or is a skipped case there with its reason.
+@pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("full", [False, True])
-def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full):
+def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full, native):
     ran = []
 
     def test(self, commands, label="", env=None, slower=1, names=(), wrapper=()):
@@ -206,6 +207,7 @@ def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full):
     monkeypatch.setattr(Build, "test", test)
     monkeypatch.setattr(guest, "run", boot)
     monkeypatch.setattr(emulated, "FULL", full)
+    monkeypatch.setattr(emulated, "has_avx512", lambda cpuinfo: native)
     monkeypatch.setattr(emulated, "_expect", lambda commands, name, *rest: Case(name, PASSED))
     commands = Commands(ROOT, tmp_path / "log", 60)
     for run, label in (emulated.run_oldcpu, "Nehalem: "), (emulated.run_avx512, ""):
@@ -214,6 +216,10 @@ def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full):
         wanted = {label + name for name in ["cpu", "dispatch", *emulated.level_programs()]}
         assert wanted <= set(ran) | set(skipped)
         assert all(skipped.values()) and not set(ran) & set(skipped)
+        if run is emulated.run_avx512:  # whatever the CPU, the emulator is tried
+            assert set(emulated.PART) <= set(ran) and (set(ran) == set(emulated.PART)) == (
+                native and not full
+            )
 
 
 # Guards which processors count as having AVX-512: all four of its parts are needed.
