@@ -13,40 +13,41 @@ static const int64_t most_tiles = INT64_C(1) << 28; /* a second or so of looking
 static const int64_t most_pairs = INT64_C(1) << 32; /* likewise, where every pair has to be looked at */
 
 static void help(void) {
-    puts(
-        "Usage: attnscope show [OPTION]...\n"
-        "\n"
-        "Draws which (query, key) pairs of a problem are attended, and which tiles of them the engine\n"
-        "visits: full tiles need no mask, partial tiles get theirs when they are visited, absent tiles\n"
-        "cost nothing. Counts are those of an execution, over all heads.\n"
-        "\n"
-        "  --pattern TERMS     dense (default), or terms joined by commas: causal, causal-top-left,\n"
-        "                      prefix=P, chunk=C, window=W, window=L:R, sink=S, global=G, stride=T,\n"
-        "                      random=R:B:SEED, blocks=FILE:B, topk=K\n"
-        "  --n N               queries and keys (16); 0 is a problem too\n"
-        "  --nq N, --nk N      queries, keys, where they differ\n"
-        "  --q-offset O        query i stands at position i + O among the keys (Nk - Nq)\n"
-        "  --kv-len L          keys at or past L are padding\n"
-        "  --segments FILE     .npy, integers (Nk,): only equal ids attend each other\n"
-        "  --mask FILE         .npy, bool, broadcasts to (1, H, Nq, Nk): true = attend\n"
-        "  --bias FILE         .npy, floats, broadcasts likewise: -inf masks\n"
-        "  --heads H           query heads (1)\n"
-        "  --head h            the head to draw (0), where maps or masks differ by head\n"
-        "\n"
-        "  --pairs             a mark for each pair (the default up to 64 x 64; at most 256 x 256):\n"
-        "                      # attended, . not\n"
-        "  --tiles             a mark for each tile: # full, + partial, . absent; large drawings are scaled\n"
-        "  --svg FILE          draws into FILE, as an SVG picture; standard output has the counts alone\n"
-        "\n"
-        "  --isa LEVEL         auto (default), or a level whose tile sizes to use\n"
-        "  --algorithm NAME    flash (default; auto with topk), auto or naive, which visits every tile\n"
-        "  --help              this page\n"
-        "\n"
-        "Examples:\n"
-        "  attnscope show --n 16 --pattern causal,window=4\n"
-        "  attnscope show --nq 3 --nk 7 --pattern causal-top-left\n"
-        "  attnscope show --n 4096 --pattern causal,window=512,sink=4 --tiles\n"
-        "  attnscope show --n 2048 --pattern window=64:64,global=32,random=3:64:1 --svg bigbird.svg");
+    puts("Usage: attnscope show [OPTION]...\n"
+         "\n"
+         "Draws which (query, key) pairs of a problem are attended, and which tiles of them the engine\n"
+         "visits: full tiles need no mask, partial tiles get theirs when they are visited, absent tiles\n"
+         "cost nothing. Counts are those of an execution, over all heads.\n"
+         "\n"
+         "  --pattern TERMS     dense (default), or terms joined by commas: causal, causal-top-left,\n"
+         "                      prefix=P, chunk=C, window=W, window=L:R, sink=S, global=G, stride=T,\n"
+         "                      random=R:B:SEED, blocks=FILE:B, topk=K\n"
+         "  --n N               queries and keys (16); 0 is a problem too\n"
+         "  --nq N, --nk N      queries, keys, where they differ\n"
+         "  --q-offset O        query i stands at position i + O among the keys (Nk - Nq)\n"
+         "  --kv-len L          keys at or past L are padding\n"
+         "  --segments FILE     .npy, integers (Nk,): only equal ids attend each other\n"
+         "  --mask FILE         .npy, bool, broadcasts to (1, H, Nq, Nk): true = attend\n"
+         "  --bias FILE         .npy, floats, broadcasts likewise: -inf masks\n"
+         "  --heads H           query heads (1)\n"
+         "  --head h            the head to draw (0), where maps or masks differ by head\n"
+         "\n"
+         "  --pairs             a mark for each pair (the default up to 64 x 64; at most 256 x 256):\n"
+         "                      # attended, . not\n"
+         "  --tiles             a mark for each tile: # full, + partial, . absent; large drawings are "
+         "scaled;\n"
+         "                      of problems too long to look at, the counts alone are printed\n"
+         "  --svg FILE          draws into FILE, as an SVG picture; standard output has the counts alone\n"
+         "\n"
+         "  --isa LEVEL         auto (default), or a level whose tile sizes to use\n"
+         "  --algorithm NAME    flash (default; auto with topk), auto or naive, which visits every tile\n"
+         "  --help              this page\n"
+         "\n"
+         "Examples:\n"
+         "  attnscope show --n 16 --pattern causal,window=4\n"
+         "  attnscope show --nq 3 --nk 7 --pattern causal-top-left\n"
+         "  attnscope show --n 4096 --pattern causal,window=512,sink=4 --tiles\n"
+         "  attnscope show --n 2048 --pattern window=64:64,global=32,random=3:64:1 --svg bigbird.svg");
 }
 
 void show_cells(const show_subject *s, int64_t row, int64_t rows, int64_t columns, attn_tile_kind *kinds,
@@ -121,16 +122,35 @@ static void add_counts(attn_counts *sum, const attn_counts *counts, int64_t time
     sum->pairs_executed += times * counts->pairs_executed;
 }
 
+/* Looking at a problem of any length would take hours; its counts are then those of the plan. Of partial
+ * tiles, and where data decides of all, each pair is looked at. */
+static bool too_many(show_subject *s, int64_t looked_at) {
+    const show_options *o = s->options;
+    bool by_pair = s->problem.inputs & (ATTN_HAS_SEGMENTS | ATTN_HAS_MASK | ATTN_HAS_BIAS);
+    int64_t tiles = looked_at * s->tile_rows * s->tile_columns, partial = tiles;
+    if (!by_pair)
+        partial = s->info.algorithm == ATTN_NAIVE ? 0 : s->info.tiles_partial / o->heads * looked_at;
+    int64_t most_partial = most_pairs / (s->info.query_tile * s->info.key_tile);
+    if (tiles <= most_tiles && partial <= most_partial)
+        return false;
+    snprintf(s->not_drawn, sizeof s->not_drawn,
+             "%lld x %lld pairs are too many; at most %lld tiles of %lld x %lld are looked at%s%s",
+             (long long)o->queries, (long long)o->keys,
+             (long long)(partial > most_partial ? most_partial : most_tiles), (long long)s->info.query_tile,
+             (long long)s->info.key_tile, partial > most_partial ? " pair by pair" : "",
+             looked_at > 1 ? ", over all heads" : "");
+    s->all = (attn_counts){s->info.tiles_full, s->info.tiles_partial, s->info.pairs_useful,
+                           s->info.pairs_executed};
+    return true;
+}
+
 static bool look(show_subject *s) {
     const show_options *o = s->options;
     int64_t looked_at = differs_by_head(s) ? o->heads : 1;
-    bool by_pair = s->problem.inputs & (ATTN_HAS_SEGMENTS | ATTN_HAS_MASK | ATTN_HAS_BIAS);
-    int64_t most = by_pair ? most_pairs / (s->info.query_tile * s->info.key_tile) : most_tiles;
-    if (s->tile_columns > 0 && s->tile_rows > most / looked_at / s->tile_columns) {
-        cli_error("%lld x %lld pairs are too many to draw; at most %lld tiles of %lld x %lld are looked at%s",
-                  (long long)o->queries, (long long)o->keys, (long long)most, (long long)s->info.query_tile,
-                  (long long)s->info.key_tile, looked_at > 1 ? ", over all heads" : "");
-        return false;
+    if (too_many(s, looked_at)) {
+        if (o->svg)
+            cli_error("--svg %s: not drawn: %s", o->svg, s->not_drawn);
+        return !o->svg; /* a file that is asked for is made, or it is an error */
     }
     for (int64_t head = 0; head < o->heads; head++) {
         if (head != o->head && looked_at == 1)
@@ -155,6 +175,10 @@ static bool look(show_subject *s) {
 static bool draw(const show_subject *s) {
     const show_options *o = s->options;
     bool small = o->queries <= PAIRS_AUTO && o->keys <= PAIRS_AUTO;
+    if (*s->not_drawn) {
+        show_print_counts(s);
+        return true;
+    }
     bool pairs = o->pairs || (!o->tiles && small), tiles = o->tiles || !pairs;
     if (!o->svg) {
         show_print_counts(s);
@@ -227,8 +251,7 @@ static const struct option long_options[] = {
 };
 
 static bool take_option(int option, show_options *o) {
-    const int64_t most = INT64_C(1) << 22;        /* a plan looks at every query: about a second */
-    const int64_t most_offset = INT64_C(1) << 60; /* the library's own limit */
+    const int64_t most = INT64_C(1) << 40, most_offset = INT64_C(1) << 60; /* the library's own limits */
     switch (option) {
     case OPT_PATTERN:
         o->pattern = optarg;

@@ -29,6 +29,7 @@ typedef struct show_subject {
     attn_look *look;
     int64_t tile_rows, tile_columns; /* of the whole problem */
     attn_counts head, all;           /* of the head drawn, of all heads */
+    char not_drawn[160];             /* why nothing is, and the counts are the plan's; else empty */
 } show_subject;
 
 static inline int64_t show_ceil_div(int64_t a, int64_t b) {

@@ -32,7 +32,14 @@ void show_print_counts(const show_subject *s) {
            show_percent(all->pairs_executed, dense));
     cli_pattern_note(&s->pattern, all->pairs_useful, all->pairs_executed, dense);
     if (s->problem.pattern.terms & ATTN_TOPK)
-        puts("note: which pairs topk keeps depends on the scores; the pairs it chooses from are drawn");
+        printf("note: which pairs topk keeps depends on the scores%s\n",
+               *s->not_drawn ? "" : "; the pairs it chooses from are drawn");
+    if (!*s->not_drawn)
+        return;
+    printf("note: nothing is drawn: %s\n", s->not_drawn);
+    if (s->problem.inputs)
+        puts("note: the counts are those of the pattern alone: offset, length, segments, mask and bias are "
+             "left out");
 }
 
 /* Two lines above the columns: tens (and hundreds) where they change, and units. */

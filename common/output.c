@@ -56,6 +56,42 @@ static bool refuse(const cli_output *output, const char *reason) {
     return false;
 }
 
+/* Writes into `target` where a file of this name would be made: its directory, with links resolved, and its
+ * name. */
+static bool resolve_new(cli_output *output, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char *directory = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+    char resolved[PATH_MAX];
+    bool found = directory && realpath(directory, resolved);
+    int reason = errno;
+    free(directory);
+    if (!found)
+        return refuse(output, strerror(reason));
+    const char *separator = strcmp(resolved, "/") == 0 ? "" : "/";
+    int length = snprintf(output->target, sizeof output->target, "%s%s%s", resolved, separator, name);
+    return (length >= 0 && (size_t)length < sizeof output->target) || refuse(output, strerror(ENAMETOOLONG));
+}
+
+/* A link that leads to nothing is followed like one that leads to a file: what it names is made. */
+static bool follow_links(cli_output *output) {
+    enum { MOST_LINKS = 40 }; /* the system's own limit; a loop of links was found by stat before */
+    for (int i = 0; i < MOST_LINKS; i++) {
+        char link[PATH_MAX], path[2 * PATH_MAX];
+        const ssize_t length = readlink(output->target, link, sizeof link);
+        if (length < 0)
+            return errno == EINVAL || errno == ENOENT || refuse(output, strerror(errno));
+        if (length == 0 || (size_t)length == sizeof link || link[length - 1] == '/')
+            return refuse(output, "is a link to no file's name");
+        link[length] = 0;
+        const int parent = *link == '/' ? 0 : (int)(strrchr(output->target, '/') + 1 - output->target);
+        snprintf(path, sizeof path, "%.*s%s", parent, output->target, link);
+        if (!resolve_new(output, path))
+            return false;
+    }
+    return refuse(output, strerror(ELOOP));
+}
+
 bool cli_output_prepare(cli_output *output, const char *option, const char *path) {
     memset(output, 0, sizeof *output);
     if (!path)
@@ -77,20 +113,8 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
         output->mode = status.st_mode & 0777;
     } else if (errno != ENOENT) {
         return refuse(output, strerror(errno));
-    } else {
-        const char *slash = strrchr(path, '/');
-        const char *name = slash ? slash + 1 : path;
-        char *directory = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-        char resolved[PATH_MAX];
-        bool found = directory && realpath(directory, resolved);
-        int reason = errno;
-        free(directory);
-        if (!found)
-            return refuse(output, strerror(reason));
-        const char *separator = strcmp(resolved, "/") == 0 ? "" : "/";
-        int length = snprintf(output->target, sizeof output->target, "%s%s%s", resolved, separator, name);
-        if (length < 0 || (size_t)length >= sizeof output->target)
-            return refuse(output, strerror(ENAMETOOLONG));
+    } else if (!resolve_new(output, path) || !follow_links(output)) {
+        return false;
     }
 
     int length = snprintf(output->temp, sizeof output->temp, "%s", output->target);

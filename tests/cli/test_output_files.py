@@ -123,6 +123,59 @@ def test_replaced_file(attnscope, tensors):
     assert files(tensors.directory) == ["k.npy", "out.npy", "q.npy", "target.npy", "v.npy"]
 
 
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("subcommand", ["eval", "show", "bench"])
+def test_links_are_followed(attnscope, tensors, subcommand, there):
+    """A link stays, whether what it leads to is there or not: over other links, from another directory, with a
+    relative or an absolute path."""
+    tensors.random()
+    place, elsewhere = tensors.directory, tensors.directory / "elsewhere"
+    elsewhere.mkdir()
+    (place / "out.npy").symlink_to("elsewhere/second.npy")
+    (elsewhere / "second.npy").symlink_to(elsewhere / "third.npy")
+    (elsewhere / "third.npy").symlink_to("../target.npy")
+    if there:
+        (place / "target.npy").write_text("old")
+    arguments = {
+        "eval": tensors.arguments(),
+        "show": ["show", "--svg", place / "out.npy"],
+        "bench": [
+            "bench",
+            "--n=16",
+            "--no-roofline",
+            "--benchmark_min_time=0.002s",
+            "--out",
+            place / "out.npy",
+        ],
+    }
+    outcome = attnscope(*arguments[subcommand])
+    assert outcome.code == 0, outcome.err
+    links = (place / "out.npy", elsewhere / "second.npy", elsewhere / "third.npy")
+    assert all(link.is_symlink() for link in links)
+    assert (place / "target.npy").is_file() and not (place / "target.npy").is_symlink()
+    assert (place / "target.npy").read_bytes() not in (b"", b"old")
+    assert files(place) == sorted(
+        ["elsewhere", "second.npy", "third.npy", "k.npy", "out.npy", "q.npy", "target.npy", "v.npy"]
+    )
+
+
+def test_links_to_nowhere(refused, tensors):
+    """A link to where no file can be made is refused like that place, and stays; so does a loop of links."""
+    tensors.random()
+    out = tensors.path("out")
+    for target, said in (
+        ("nowhere/x.npy", "No such file"),
+        ("out.npy", "symbolic links"),
+        ("new/", "no file"),
+    ):
+        out.symlink_to(target)
+        refused(tensors.arguments(), f"cannot write {out}: ", said)
+        assert out.is_symlink()
+        out.unlink()
+    out.symlink_to("lse.npy")
+    refused(tensors.arguments(f"--lse={tensors.path('lse')}"), "two outputs")
+
+
 @pytest.mark.parametrize("linked", [False, True])
 def test_replaced_file_keeps_its_mode(attnscope, tensors, linked):
     """A file that others may not read, or may write, stays so when it is replaced."""

@@ -165,14 +165,52 @@ def test_nothing_to_attend(attnscope, tmp_path, queries, keys, kind):
     assert f"{queries} queries" in text and f"{keys} keys" in text
 
 
+# Pairs that a query at the end attends, of a square problem of n.
+LONG = {
+    "dense": lambda n: n * n,
+    "causal": lambda n: n * (n + 1) // 2,
+    "causal,window=512,sink=4": lambda n: 516 * (516 + 1) // 2 + (n - 516) * 516,
+    "chunk=4096": lambda n: n // 4096 * 4096**2 + (n % 4096) ** 2,
+    "stride=1000": lambda n: sum(2 * (n - d) for d in range(1000, n, 1000)) + n,
+    "random=1000000000:1:1": lambda n: n * n,
+}
+
+
+@pytest.mark.parametrize("pattern", LONG)
+@pytest.mark.parametrize("n", [1_200_000, 2**23])
+def test_any_length(attnscope, pattern, n):
+    """A problem too long to look at has its plan's counts, and it is said that nothing is drawn, and why."""
+    n = 400_000 if "stride" in pattern else n  # whose tiles are found one by one
+    for how in ([], ["--tiles"]):
+        outcome = attnscope("show", "--n", n, "--pattern", pattern, *how)
+        assert (outcome.code, outcome.err) == (0, "")
+        values = outcome.values()
+        assert values["pairs_useful"] == str(LONG[pattern](n)) and values["pairs_dense"] == str(n * n)
+        tiles = [int(values[f"tiles_{kind}"]) for kind in ("full", "partial", "absent")]
+        across, down = (-(-n // int(values[key])) for key in ("key_tile", "query_tile"))
+        assert sum(tiles) == across * down
+        assert f"note: nothing is drawn: {n} x {n} pairs are too many" in outcome.out
+        assert "\n\n" not in outcome.out  # which comes before a drawing
+
+
+def test_any_length_with_data(attnscope, tmp_path):
+    """What a plan does not know of is named where its counts are printed; one key is not too many."""
+    np.save(tmp_path / "mask.npy", np.zeros((1, 400_000), bool))
+    for more in (["--kv-len", 5], ["--q-offset", -9], ["--mask", tmp_path / "mask.npy"]):
+        outcome = attnscope("show", "--nq", 4_000_000, "--nk", 400_000, *more)
+        assert outcome.code == 0 and "of the pattern alone" in outcome.out
+    assert attnscope("show", "--nq", 2**27, "--nk", 1).code == 0
+
+
 @pytest.mark.parametrize(
     "arguments,texts",
     [
         (["--n", "-5"], ["'-5'"]),
         (["--nk", "1e3"], ["'1e3'"]),
         (["--n", "1000", "--pairs"], ["1000", "256", "--tiles"]),
-        (["--n", "4000000"], ["4000000", "tiles"]),
-        (["--n", "99999999999"], ["99999999999"]),
+        (["--n", "4000000", "--svg", "/tmp/x.svg"], ["4000000", "tiles", "x.svg"]),
+        (["--n", "99999999999"], ["2^58"]),
+        (["--n", str(2**40 + 1)], [str(2**40 + 1)]),
         (["--pattern", "window=0"], ["window=0"]),
         (["--pattern", "blocks=missing.npy:4"], ["missing.npy"]),
         (["--isa", "mmx"], ["mmx"]),
