@@ -45,6 +45,16 @@ static int most_threads(const bench_rows *rows) {
     return most;
 }
 
+/* Before anything is planned or promised for them. */
+static void refuse_too_large(bench_rows *rows, const machine *m) {
+    for (int i = 0; i < rows->count; i++) {
+        bench_row *row = &rows->row[i];
+        attn_error error;
+        if (bench_row_waits(row) && !bench_row_fits(row, m->memory_bytes, &error))
+            snprintf(row->error, sizeof row->error, "%s", error.text);
+    }
+}
+
 static void say_binding(const bench_session *session) {
     for (int i = 0; i < session->threads_made; i++) {
         const machine_binding *binding = bench_pool_binding(session->pool, i);
@@ -156,6 +166,7 @@ static int run(bench_session *session, outputs *o) {
     int status;
     if (config->resume && (status = bench_resume(session)) != 0)
         return status;
+    refuse_too_large(session->rows, session->host);
     if (!config->dry_run && !config->no_roofline && !bench_session_limits(session))
         return cli_error("not enough memory");
     session->threads_made = most_threads(session->rows);

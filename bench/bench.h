@@ -302,9 +302,12 @@ typedef struct bench_instance {
     double first_cpu_ns;      /* likewise, of the process' CPU time */
 } bench_instance;
 
+/* Whether an instance of the row, which has been counted, fits a machine with this memory (0: unknown); false
+ * with the reason in `error`. Refused before the system has to kill us for it. */
+bool bench_row_fits(const bench_row *row, int64_t memory_bytes, attn_error *error);
 /* False with the reason in `error`. */
 bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_pool *pool, uint64_t seed,
-                         int64_t memory_bytes, attn_error *error);
+                         attn_error *error);
 double bench_cpu_now_ns(void); /* that the process has used */
 /* Runs `calls` calls and returns their time in nanoseconds, all together; for a stage the time of that
  * stage alone. */

@@ -13,8 +13,21 @@ double bench_cpu_now_ns(void) {
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* Refused before the system has to kill us for it. */
-static bool memory_allows(double bytes, int64_t memory_bytes, attn_error *error) {
+/* Bytes of an instance of the row, whose plan has been counted. */
+static double bytes_needed(const bench_row *row) {
+    const attn_problem *p = &row->problem;
+    if (row->kind == BENCH_KERNEL) /* operands exist twice for a moment: as made, and packed */
+        return 2 * row->bytes_compulsory;
+    const double rows = (double)(p->batch * p->heads * p->queries);
+    const double tensors = (rows * (double)p->head_dim + (double)(p->batch * p->kv_heads * p->keys) *
+                                                             (double)(p->head_dim + p->value_dim)) *
+                               (double)attn_dtype_bytes(p->dtype) +
+                           rows * (double)p->value_dim * 4;
+    return tensors + (double)row->threads * (double)row->info.workspace_bytes;
+}
+
+bool bench_row_fits(const bench_row *row, int64_t memory_bytes, attn_error *error) {
+    const double bytes = bytes_needed(row);
     if (memory_bytes <= 0 || bytes <= 0.9 * (double)memory_bytes)
         return true;
     attn_fail(error, ATTN_NO_MEMORY, "needs %.3g GB of memory, this machine offers %.3g GB", bytes / 1e9,
@@ -22,21 +35,13 @@ static bool memory_allows(double bytes, int64_t memory_bytes, attn_error *error)
     return false;
 }
 
-static bool make_attention(bench_instance *instance, uint64_t seed, int64_t memory_bytes, attn_error *error) {
+static bool make_attention(bench_instance *instance, uint64_t seed, attn_error *error) {
     const bench_row *row = instance->row;
     const attn_problem *p = &row->problem;
     const attn_options options = {.isa = row->isa, .algorithm = row->algorithm};
     if (attn_plan_create(p, &options, &instance->plan, error) != ATTN_OK)
         return false;
     const int64_t workspace_bytes = instance->threads * attn_plan_info(instance->plan).workspace_bytes;
-    const double element = (double)attn_dtype_bytes(p->dtype),
-                 rows = (double)(p->batch * p->heads * p->queries);
-    const double tensors = (rows * (double)p->head_dim + (double)(p->batch * p->kv_heads * p->keys) *
-                                                             (double)(p->head_dim + p->value_dim)) *
-                               element +
-                           rows * (double)p->value_dim * 4;
-    if (!memory_allows(tensors + (double)workspace_bytes, memory_bytes, error))
-        return false;
     instance->workspace = bench_alloc(workspace_bytes);
     if (!instance->workspace || !bench_inputs_make(&instance->inputs, p, row->data, seed)) {
         attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
@@ -66,7 +71,7 @@ static bool make_attention(bench_instance *instance, uint64_t seed, int64_t memo
     return status == ATTN_OK;
 }
 
-static bool make_kernel(bench_instance *instance, uint64_t seed, int64_t memory_bytes, attn_error *error) {
+static bool make_kernel(bench_instance *instance, uint64_t seed, attn_error *error) {
     const bench_row *row = instance->row;
     bench_kernel_run *run = &instance->kernel_run;
     *run = (bench_kernel_run){
@@ -76,9 +81,6 @@ static bool make_kernel(bench_instance *instance, uint64_t seed, int64_t memory_
         .value_dim = row->problem.value_dim,
         .dtype = row->problem.dtype,
     };
-    /* Operands exist twice for a moment: as made, and packed. */
-    if (!memory_allows(2 * row->bytes_compulsory, memory_bytes, error))
-        return false;
     if (!row->kernel->prepare(run, seed)) {
         attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
         return false;
@@ -87,12 +89,12 @@ static bool make_kernel(bench_instance *instance, uint64_t seed, int64_t memory_
 }
 
 bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_pool *pool, uint64_t seed,
-                         int64_t memory_bytes, attn_error *error) {
+                         attn_error *error) {
     *instance = (bench_instance){.row = row, .pool = pool, .threads = row->threads};
     if (attn_dispatch(row->isa, &instance->kernels, error) != ATTN_OK)
         return false;
-    const bool made = row->kind == BENCH_KERNEL ? make_kernel(instance, seed, memory_bytes, error)
-                                                : make_attention(instance, seed, memory_bytes, error);
+    const bool made = row->kind == BENCH_KERNEL ? make_kernel(instance, seed, error)
+                                                : make_attention(instance, seed, error);
     if (!made)
         bench_instance_free(instance);
     return made;

@@ -168,7 +168,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     begin_memory(session, &row->result);
     now = spend(session, BENCH_CHECKING, now);
     if (!bench_instance_make(&session->instance, row, session->pool, (uint64_t)session->config->seed,
-                             session->host->memory_bytes, &error)) {
+                             &error)) {
         snprintf(row->error, sizeof row->error, "%s", error.text);
         finish(session, row);
         return 0;

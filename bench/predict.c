@@ -56,7 +56,7 @@ static double calibrate(bench_row *row, bench_pool *pool) {
     bench_instance instance;
     if (bench_row_count(row) != 0 || *row->error)
         return 0;
-    if (!bench_instance_make(&instance, row, pool, 1, 0, &error)) {
+    if (!bench_instance_make(&instance, row, pool, 1, &error)) {
         snprintf(row->error, sizeof row->error, "%s", error.text);
         return 0;
     }
@@ -76,7 +76,7 @@ static double calibrate_overhead(bench_row *row, bench_pool *pool) {
     enum { CALLS = 16, ROUNDS = 8 };
     attn_error error;
     bench_instance instance;
-    if (bench_row_count(row) != 0 || *row->error || !bench_instance_make(&instance, row, pool, 1, 0, &error))
+    if (bench_row_count(row) != 0 || *row->error || !bench_instance_make(&instance, row, pool, 1, &error))
         return 0;
     bench_pool_start(pool, row->threads);
     double best = INFINITY, total = 0;

@@ -26,7 +26,7 @@ static int run_row(const bench_row *row, int64_t *pairs, double *checksum) {
     bench_pool *pool = m ? bench_pool_new(m, row->threads, false) : NULL;
     assert_non_null(pool);
     bench_instance instance;
-    if (!bench_instance_make(&instance, row, pool, 1, 0, &error))
+    if (!bench_instance_make(&instance, row, pool, 1, &error))
         test_fail("%s", error.text);
     bench_pool_start(pool, row->threads);
     bench_instance_run(&instance, CALLS);

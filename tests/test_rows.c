@@ -86,7 +86,7 @@ static bench_row make_row(const char *isa, attn_algorithm algorithm, int64_t n, 
 static void compute(bench_row *row) {
     attn_error error = {""};
     bench_instance instance;
-    if (!bench_instance_make(&instance, row, NULL, 7, 0, &error))
+    if (!bench_instance_make(&instance, row, NULL, 7, &error))
         test_fail("%s", error.text);
     row->result.checksum = bench_instance_checksum(&instance, &row->result.checksum_abs);
     row->result.measured = true;

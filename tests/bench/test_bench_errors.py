@@ -1,7 +1,9 @@
 """Bad input: one line that names the value and what is accepted, exit 2, and no file."""
 
+import json
 import os
 import random
+import re
 import resource
 import signal
 import struct
@@ -126,6 +128,28 @@ def test_ids_tell_settings_apart(bench):
         (cap,) = {line.split("/cap")[1] for line in outcome.out.splitlines()}
         assert struct.pack("f", float(cap)) == struct.pack("f", float(text)), (text, cap)
         assert short is None or cap == short
+
+
+@pytest.mark.parametrize("more", [(), ("--budget", "100"), ("--stages",)])
+def test_a_dry_run_refuses_what_the_run_refuses(bench, tmp_path, more):
+    """Guards that rows which need more memory than there is are refused at once, by dry run and run alike, and
+    that those which fit are measured."""
+    path = tmp_path / "r.json"
+    arguments = ("--n", "32,10000000", "--algorithm", "naive", *more)  # its scores: 4e5 GB
+    dry = bench(*arguments, "--dry-run")
+    refused = {line.split()[-1] for line in dry.out.splitlines() if re.match(r" +- +- +", line)}
+    assert refused and all("/nq10000000/" in row for row in refused)
+    assert dry.code == 0 and f"{len(refused)} rows, 0 left out, {len(refused)} refused" in dry.out
+    assert "GB of memory" in dry.out
+    run = bench(*arguments, "--no-roofline", "--benchmark_min_time=0.002", "--out", path)
+    rows = json.loads(path.read_text())["benchmarks"]
+    assert run.code == 4
+    assert {row["id"] for row in rows if "error_message" in row} == refused
+    assert {row["id"] for row in rows if "samples_ns" in row} == {
+        r.replace("10000000", "32") for r in refused
+    }
+    alone = bench("--n", "10000000", "--algorithm", "naive", *more, "--dry-run")
+    assert alone.code == 4 and alone.out.count("GB of memory") == len(refused)
 
 
 def test_full_disk(bench, tmp_path):
