@@ -14,7 +14,7 @@ SYSROOT = ROOT / "build-sysroot-arm64"
 
 # Functions whose hottest loop is modelled, and whether it is a product (nothing but FMAs and their operands).
 PRODUCTS = ("tile_new", "tile_add", "tile_scores", "tile_values", "fma_peak")
-FUNCTIONS = {**dict.fromkeys(PRODUCTS, True), "exponentials_": False}
+FUNCTIONS = {**dict.fromkeys(PRODUCTS, True), "exponentials_": False, "softmax": False}
 
 
 class TargetError(Exception):
