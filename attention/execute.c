@@ -153,11 +153,14 @@ static int64_t own_bytes(const attn_plan *plan, int threads) {
     if (plan->algorithm != ATTN_NAIVE)
         return plan->info.workspace_bytes;
     int64_t most = 0;
+    /* Parts are cut by arithmetic, which must come out as it does in run_part. */
+    const uint64_t caller = attn_environment_enter();
     for (int part = 0; part < threads; part++) {
         int64_t first, last;
         attn_plan_part(plan, part, threads, &first, &last);
         most = attn_max(most, last - first);
     }
+    attn_environment_leave(caller);
     return attn_naive_workspace(
         plan, attn_min(attn_min(most, plan->query_tiles) * plan->query_tile, plan->problem.queries));
 }
