@@ -145,12 +145,18 @@ static int exit_code(const bench_session *session) {
     return bench_count_measured(session->rows) + session->resumed.rows > 0 ? CLI_FINE : CLI_UNMEASURED;
 }
 
+static bool library_wrote(const bench_session *session, const outputs *o) {
+    if (session->library_error)
+        cli_error("cannot write %s: %s", o->library.path, session->library_error);
+    return !session->library_error;
+}
+
 static int finish(const bench_session *session, outputs *o) {
     bench_progress_clear();
     /* The results come first: they are kept even where the table finds no room. */
     const bool written =
-        !worth_keeping(session) || (write_results(session, &o->results) && cli_output_close(&o->library) &&
-                                    cli_output_commit(&o->library));
+        !worth_keeping(session) || (write_results(session, &o->results) && library_wrote(session, o) &&
+                                    cli_output_close(&o->library) && cli_output_commit(&o->library));
     if (session->config->own_table)
         bench_table(session);
     bench_warnings(session);

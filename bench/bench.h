@@ -215,14 +215,15 @@ typedef struct bench_config {
     /* Google Benchmark's, as far as they decide what we do. */
     double min_time_s; /* measuring time of a row; less than was asked for where a budget is short */
     double asked_time_s;
-    int64_t fixed_calls;       /* --benchmark_min_time=100x; 0: by time */
-    double warm_up_s;          /* at least; below 0: as the row's time says */
-    const char *filter;        /* NULL: all */
-    bool list_tests, one_call; /* --benchmark_list_tests, --benchmark_dry_run */
-    bool own_table;            /* no --benchmark_format given */
-    const char *library_out;   /* --benchmark_out */
-    int64_t repetitions;       /* --benchmark_repetitions */
-    int library_argc;          /* what is passed on; argv[0] first */
+    int64_t fixed_calls;        /* --benchmark_min_time=100x; 0: by time */
+    double warm_up_s;           /* at least; below 0: as the row's time says */
+    const char *filter;         /* NULL: all */
+    bool list_tests, one_call;  /* --benchmark_list_tests, --benchmark_dry_run */
+    bool own_table;             /* no --benchmark_format given */
+    const char *library_out;    /* --benchmark_out */
+    const char *library_format; /* --benchmark_out_format; never NULL */
+    int64_t repetitions;        /* --benchmark_repetitions */
+    int library_argc;           /* what is passed on; argv[0] first */
     char **library_argv;
 } bench_config;
 

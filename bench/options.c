@@ -247,7 +247,10 @@ static void set_defaults(bench_config *config) {
         config->max_call_s = config->standard || !config->sizes_given ? 2 : 0;
     if (config->budget_s < 0)
         config->budget_s = whole ? 150 : 0;
-    const char *variable = getenv("BENCHMARK_OUT"); /* the library's own default for its option */
+    const char *format = getenv("BENCHMARK_OUT_FORMAT"); /* the library's own defaults for its options */
+    if (!config->library_format)
+        config->library_format = format && *format ? format : "json";
+    const char *variable = getenv("BENCHMARK_OUT");
     if (!config->library_out && variable && *variable)
         config->library_out = variable;
     if (!config->out && whole)

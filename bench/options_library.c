@@ -46,6 +46,8 @@ int bench_library_option(bench_config *config, char *argument) {
     if ((value = flag_value(argument, "benchmark_repetitions")) &&
         !cli_parse_int(value, 1, 1000, &config->repetitions))
         return cli_error("--benchmark_repetitions '%s': expected an integer from 1 to 1000", value);
+    if ((value = flag_value(argument, "benchmark_out_format")))
+        config->library_format = value;
     if (flag_value(argument, "benchmark_format"))
         config->own_table = false;
     /* The library is told of a file beside it, which is renamed once it is whole. */

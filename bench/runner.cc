@@ -8,8 +8,10 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -27,6 +29,48 @@ class QuietReporter : public benchmark::BenchmarkReporter {
     void ReportRuns(const std::vector<Run> &) override {
     }
 };
+
+/* Passes on what the library's reporter of a file writes, and sees whether the file has taken it: the library
+ * does not look, and a full disk would leave a part for the whole. */
+class CheckedReporter : public benchmark::BenchmarkReporter {
+  public:
+    explicit CheckedReporter(std::unique_ptr<benchmark::BenchmarkReporter> reporter)
+        : reporter_(std::move(reporter)) {
+    }
+    bool ReportContext(const Context &context) override {
+        reporter_->SetOutputStream(&GetOutputStream());
+        reporter_->SetErrorStream(&GetErrorStream());
+        return reporter_->ReportContext(context);
+    }
+    void ReportRuns(const std::vector<Run> &runs) override {
+        reporter_->ReportRuns(runs);
+    }
+    void Finalize() override {
+        reporter_->Finalize();
+        errno = 0;
+        if (!GetOutputStream().flush())
+            error_ = errno ? std::strerror(errno) : "the file has not taken all of it";
+    }
+    const char *error() const {
+        return error_;
+    }
+
+  private:
+    std::unique_ptr<benchmark::BenchmarkReporter> reporter_;
+    const char *error_ = nullptr;
+};
+
+/* What the library would make for its file. */
+std::unique_ptr<benchmark::BenchmarkReporter> file_reporter(const char *format) {
+    if (std::strcmp(format, "console") == 0)
+        return std::make_unique<benchmark::ConsoleReporter>(benchmark::ConsoleReporter::OO_None);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    if (std::strcmp(format, "csv") == 0)
+        return std::make_unique<benchmark::CSVReporter>();
+#pragma GCC diagnostic pop
+    return std::make_unique<benchmark::JSONReporter>();
+}
 
 /* What the library itself would write as its context, whatever its version. */
 json_t *library_context() {
@@ -111,8 +155,12 @@ void bench_runner_run(bench_session *session) {
     std::unique_ptr<benchmark::BenchmarkReporter> chosen;
     if (!session->config->own_table)
         chosen.reset(benchmark::CreateDefaultDisplayReporter());
+    std::unique_ptr<CheckedReporter> file;
+    if (session->config->library_out)
+        file = std::make_unique<CheckedReporter>(file_reporter(session->config->library_format));
     /* The filter has been applied to the ids. */
-    benchmark::RunSpecifiedBenchmarks(chosen ? chosen.get() : &quiet, nullptr, "all");
+    benchmark::RunSpecifiedBenchmarks(chosen ? chosen.get() : &quiet, file.get(), "all");
+    session->library_error = file ? file->error() : nullptr;
 }
 
 const char *bench_runner_version(void) {

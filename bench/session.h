@@ -65,7 +65,8 @@ typedef struct bench_session {
 
     /* FMA peaks measured beside rows: the best of all, by index of attn_isa_name, one thread. */
     double best_peak[ROOFLINE_MAX_ISA];
-    json_t *library_context; /* Google Benchmark's own context; owned */
+    json_t *library_context;   /* Google Benchmark's own context; owned */
+    const char *library_error; /* why its file is not whole; NULL: it is */
 
     /* The row being measured. */
     bench_instance instance;

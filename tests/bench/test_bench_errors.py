@@ -152,19 +152,25 @@ def test_a_dry_run_refuses_what_the_run_refuses(bench, tmp_path, more):
     assert alone.code == 4 and alone.out.count("GB of memory") == len(refused)
 
 
-def test_full_disk(bench, tmp_path):
-    """Guards that a disk that fills up while results are written is an error and leaves no part of a file."""
+@pytest.mark.parametrize(
+    ("option", "form", "most"),
+    [("--out", "json", 4096)]
+    + [("--benchmark_out", f, m) for f in ("json", "csv", "console") for m in (0, 200)],
+)
+def test_full_disk(bench, tmp_path, option, form, most):
+    """Guards that a disk that fills up while results are written, ours or the library's, in any of its forms, is an
+    error and leaves no part of a file."""
 
     def small_files_only():
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it; a shell's programs do not
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     path = tmp_path / "r.json"
-    outcome = bench(
-        "--no-roofline", "--n", "16", "--benchmark_min_time=0.002", "--out", path, preexec_fn=small_files_only
-    )
+    rows = ("--no-roofline", "--isa", "scalar", "--n", "16", "--benchmark_min_time=0.002")
+    outcome = bench(*rows, f"--benchmark_out_format={form}", f"{option}={path}", preexec_fn=small_files_only)
     assert outcome.code == 2, outcome
-    assert f"cannot write {path}: File too large\n" in outcome.err
+    assert f"cannot write {path}: " in outcome.err and outcome.err.count("cannot write") == 1
+    assert option != "--out" or outcome.err.rstrip().endswith("File too large")
     assert not list(tmp_path.iterdir())
 
 
