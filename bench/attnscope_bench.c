@@ -191,6 +191,8 @@ static int run(bench_session *session, outputs *o) {
     if (!bench_interrupted && session->order_count > 0) {
         bench_progress_clear();
         say_binding(session);
+        if (!bench_counting_start(session, NULL, NULL))
+            return cli_error("not enough memory");
         session->measuring_ns = machine_now_ns();
         checkpoint kept = {o, session->measuring_ns};
         session->after_row = write_checkpoint;
@@ -262,6 +264,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
     cli_output_discard(&files.library);
     if (status == -1)
         status = cli_flush() ? CLI_FINE : CLI_USAGE;
+    bench_counting_free(&session);
     bench_pool_free(session.pool);
     free(session.order);
     free(session.limits);

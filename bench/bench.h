@@ -6,6 +6,7 @@
 #define ATTN_BENCH_H
 
 #include "attention/plan.h"
+#include "bench/counters.h"
 #include "bench/machine.h"
 #include "bench/memory.h"
 #include "bench/pool.h"
@@ -126,6 +127,7 @@ typedef struct bench_result {
     double checksum_abs; /* of its absolute values; 0 for a kernel */
     int64_t resident_before, resident_peak; /* bytes of the process; -1 unknown */
     int64_t huge_bytes;                     /* of tensors and workspace, in huge pages; -1 unknown */
+    counters_sum counted;                   /* beside the samples; no calls where nothing was */
     double peak_gflops;                     /* of the row's threads, beside the row; 0 unknown */
     double ghz;                             /* likewise; 0 unknown */
     double pct_peak;
@@ -206,7 +208,7 @@ typedef struct bench_config {
     int64_t cache_bytes[MACHINE_CACHE_LEVELS]; /* of the CPU that rows run on; 0 unknown */
     bool standard; /* the standard series (no pattern, algorithm, kernel, preset, stage asked for) */
     const char *out;
-    bool dry_run, list_presets, no_roofline, no_bind, resume;
+    bool dry_run, list_presets, no_roofline, no_counters, no_bind, resume;
     int64_t seed;
     double budget_s;     /* of the whole sweep; 0: none */
     double checkpoint_s; /* from one writing of the file to the next, at least */

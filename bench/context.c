@@ -147,8 +147,8 @@ json_t *bench_context(const bench_session *session) {
     add_memory(session, json_object_get(context, "memory"));
 
     /* What holds for the last session stands beside what holds for all, and again among the sessions. */
-    static const char *const of_session[] = {"binding", "peak_gflops", "roofline",
-                                             "drift",   "elapsed_s",   "time"};
+    static const char *const of_session[] = {"binding",  "peak_gflops", "roofline", "drift",
+                                             "counters", "elapsed_s",   "time"};
     json_t *own = bench_context_session(session);
     for (size_t i = 0; i < sizeof of_session / sizeof of_session[0]; i++) {
         json_t *value = json_object_get(own, of_session[i]);

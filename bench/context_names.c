@@ -15,6 +15,7 @@ static const char *const taken[] = {
     "checksums_differ",
     "commit",
     "compiler",
+    "counters",
     "cpu_brand",
     "cpu_scaling_enabled",
     "date",

@@ -78,8 +78,8 @@ static json_t *make_peaks(const bench_session *session) {
 
 /* Where the time went. What is not sampling, beside it, is what measuring costs. */
 static json_t *make_time(const bench_session *session) {
-    static const char *const parts[BENCH_PARTS] = {"preparing_s", "peaks_s", "warm_up_s", "sampling_s",
-                                                   "checking_s"};
+    static const char *const parts[BENCH_PARTS] = {"preparing_s", "peaks_s",    "warm_up_s",
+                                                   "sampling_s",  "counting_s", "checking_s"};
     json_t *object = json_object();
     const double sampling = session->part_ns[BENCH_SAMPLING];
     bench_set_real(object, "before_rows_s", (double)(session->measuring_ns - session->started_ns) / 1e9);
@@ -105,6 +105,7 @@ json_t *bench_context_session(const bench_session *session) {
     for (int i = 0; i < session->limits_count; i++)
         json_array_append_new(limits, make_limits(&session->limits[i]));
     json_object_set_new(object, "roofline", limits);
+    json_object_set_new(object, "counters", bench_counting_context(session));
     if (drift)
         json_object_set_new(object, "drift", drift);
     return object;

@@ -50,6 +50,7 @@ static const char after[] =
     "  --max-call SECONDS   leave out rows whose calls take longer (2, without --n)\n"
     "  --seed N             of data and order (1)\n"
     "  --no-bind            do not bind threads to CPUs\n"
+    "  --no-counters        do not read hardware counters (perf_event_open) around the samples\n"
     "  --no-roofline        do not measure bandwidths first\n"
     "  --benchmark_*        Google Benchmark's options. --benchmark_min_time=0.1s (or 100x calls) is the\n"
     "                       time for a row, --benchmark_filter selects ids, --benchmark_out writes the\n"

@@ -138,6 +138,9 @@ int64_t machine_now_ns(void);
  * are left out. */
 double machine_effective_ghz(double milliseconds);
 
+/* Runs such a chain, and returns how many additions it has. */
+double machine_add_chain(int64_t rounds);
+
 #ifdef __cplusplus
 }
 #endif

@@ -215,6 +215,7 @@ static void write_date(char date[32]) {
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     double *samples = r->samples_ns + r->sample_count;
+    bench_counting_begin(session, row);
     const int64_t start = machine_now_ns();
     const double cpu = bench_cpu_now_ns(), wall = (double)start;
     double first_cpu = 0, first_wall = 0;
@@ -233,6 +234,7 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
     spend(session, BENCH_SAMPLING, start);
     if (bench_interrupted) /* what was cut short is no repetition */
         return;
+    bench_counting_end(session, row, (session->sample_count - session->first_counts) * session->sample_calls);
     r->sample_count += (int)session->sample_count;
     r->repetitions++;
     write_date(r->date);
@@ -299,6 +301,7 @@ static void judge(bench_session *session, bench_row *row) {
         snprintf(row->error, sizeof row->error, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s",
                  bench_pct_peak(row), r->peak_gflops);
     r->ghz = session->ghz;
+    bench_counting_judge(session, row);
     r->threads_used = bench_instance_threads_used(&session->instance);
     /* All threads of the pool run, those that find no task too. Below a millisecond the two clocks' steps
      * would decide. */

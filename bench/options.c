@@ -153,6 +153,7 @@ static const struct {
     {"max-call", .take = take_max_call},
     {"n", .take = take_sizes},
     {"no-bind", FIELD(no_bind)},
+    {"no-counters", FIELD(no_counters)},
     {"no-roofline", FIELD(no_roofline)},
     {"out", .take = take_out},
     {"pattern", .take = take_pattern},

@@ -115,6 +115,9 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     if (row->kind != BENCH_KERNEL)
         bench_set_real(object, "checksum_abs", r->checksum_abs);
     add_memory(row, object);
+    json_t *counted = bench_counting_row(row);
+    if (counted)
+        json_object_set_new(object, "counters", counted);
     add_shares(session, row, object);
     set_count(object, "sample_count", r->sample_count);
     set_count(object, "calls_per_sample", (double)r->calls_per_sample);

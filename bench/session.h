@@ -28,12 +28,16 @@ typedef struct bench_resumed {
     int rows;        /* asked for and there */
 } bench_resumed;
 
+/* The hardware counters of the pool's threads (counting.c). */
+typedef struct bench_counting bench_counting;
+
 /* Where the time of the rows goes. */
 typedef enum bench_part {
     BENCH_PREPARING, /* plan, data, workspace, the call that checks */
     BENCH_PEAKS,
     BENCH_WARM_UP,
     BENCH_SAMPLING,
+    BENCH_COUNTING, /* reading hardware counters around the samples */
     BENCH_CHECKING, /* of the output, and taking the row down */
     BENCH_PARTS
 } bench_part;
@@ -44,6 +48,7 @@ typedef struct bench_session {
     const machine *host;
     bench_rows *rows;
     bench_pool *pool;
+    bench_counting *counting; /* owned; NULL before the first row */
     bench_limits *limits;
     int limits_count;
 
@@ -93,6 +98,21 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row);
 void bench_measure_samples(bench_session *session, bench_row *row);
 /* Returns the median, or 0 as above. */
 double bench_measure_end(bench_session *session, bench_row *row);
+
+/* ---- counting.c ---- */
+
+/* Opens the counters of all threads of the pool, or notes why there are none; false without memory. `opener`
+ * as for counters_open, called by every thread. */
+bool bench_counting_start(bench_session *session, counters_opener opener, void *context);
+void bench_counting_free(bench_session *session);
+/* Around the samples of a row, which are `calls` calls. */
+void bench_counting_begin(bench_session *session, const bench_row *row);
+void bench_counting_end(bench_session *session, bench_row *row, int64_t calls);
+/* Once the row's clock is known, and before its instance goes. */
+void bench_counting_judge(const bench_session *session, bench_row *row);
+/* What the file says: of a row (NULL where nothing was counted), and of the session. */
+json_t *bench_counting_row(const bench_row *row);
+json_t *bench_counting_context(const bench_session *session);
 
 /* ---- retake.c ---- */
 

@@ -7,32 +7,34 @@
 #include <unistd.h>
 
 static void help(void) {
-    puts("Usage: attnscope info [--roofline] [--measure] [--json]\n"
-         "\n"
-         "Shows the processor, the ISA levels of this build (available, or why not), caches, cores, and how\n"
-         "many threads this process may use: its CPU affinity and its cgroup's quota.\n"
-         "\n"
-         "  --roofline   also this machine's limits: FMA peak and exponentials per ISA level, read and copy\n"
-         "               bandwidth of each cache and of memory, for one thread and for one thread per core.\n"
-         "               Measured the first time (about two seconds), then kept by fingerprint and shown\n"
-         "               with the date; 'bench' never uses what is kept. Figures that other work disturbed\n"
-         "               are named so, and not kept\n"
-         "  --measure    measure them again\n"
-         "  --json       strict JSON on standard output\n"
-         "  --help       this page\n"
-         "\n"
-         "Environment:\n"
-         "  ATTNSCOPE_ISA      the ISA level that 'auto' means\n"
-         "  XDG_CACHE_HOME     where limits are kept, in attnscope/ (HOME/.cache)\n"
-         "  ATTNSCOPE_FSROOT   a directory that stands before /proc and /sys, for tests: cgroup limits,\n"
-         "                     governor, microcode (and, without hwloc, the topology) are read below it\n"
-         "\n"
-         "Examples:\n"
-         "  attnscope info\n"
-         "  attnscope info --roofline\n"
-         "  attnscope info --roofline --measure      on a quieter machine than last time\n"
-         "  attnscope info --json > machine.json\n"
-         "  ATTNSCOPE_ISA=avx2 attnscope info        is avx2 available, and the default then");
+    puts(
+        "Usage: attnscope info [--roofline] [--measure] [--json]\n"
+        "\n"
+        "Shows the processor, the ISA levels of this build (available, or why not), caches, cores, and how\n"
+        "many threads this process may use: its CPU affinity and its cgroup's quota. Also whether there are\n"
+        "hardware counters, which 'bench' reads (perf_event_open), or why not.\n"
+        "\n"
+        "  --roofline   also this machine's limits: FMA peak and exponentials per ISA level, read and copy\n"
+        "               bandwidth of each cache and of memory, for one thread and for one thread per core.\n"
+        "               Measured the first time (about two seconds), then kept by fingerprint and shown\n"
+        "               with the date; 'bench' never uses what is kept. Figures that other work disturbed\n"
+        "               are named so, and not kept\n"
+        "  --measure    measure them again\n"
+        "  --json       strict JSON on standard output\n"
+        "  --help       this page\n"
+        "\n"
+        "Environment:\n"
+        "  ATTNSCOPE_ISA      the ISA level that 'auto' means\n"
+        "  XDG_CACHE_HOME     where limits are kept, in attnscope/ (HOME/.cache)\n"
+        "  ATTNSCOPE_FSROOT   a directory that stands before /proc and /sys, for tests: cgroup limits,\n"
+        "                     governor, microcode, ... (without hwloc the topology too) are read below it\n"
+        "\n"
+        "Examples:\n"
+        "  attnscope info\n"
+        "  attnscope info --roofline\n"
+        "  attnscope info --roofline --measure      on a quieter machine than last time\n"
+        "  attnscope info --json > machine.json\n"
+        "  ATTNSCOPE_ISA=avx2 attnscope info        is avx2 available, and the default then");
 }
 
 /* One line on a terminal, from the third second on. */
@@ -108,6 +110,9 @@ int cmd_info(int argc, char **argv) {
     report.no_default = report.default_isa ? "" : error.text;
     report.machine = m;
     report.ghz = machine_effective_ghz(5);
+    report.counted = counters_open(&report.counters, NULL, NULL);
+    if (report.counted)
+        counters_close(&report.counters);
     int code = CLI_FINE;
     /* The machine is described all the same: this is where one looks for what can run. */
     if (!report.default_isa)

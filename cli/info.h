@@ -2,6 +2,7 @@
 #ifndef ATTN_CLI_INFO_H
 #define ATTN_CLI_INFO_H
 
+#include "bench/counters.h"
 #include "bench/machine.h"
 #include "bench/roofline.h"
 
@@ -10,7 +11,9 @@
 
 typedef struct info_report {
     const machine *machine;
-    double ghz;              /* effective clock, now */
+    double ghz;        /* effective clock, now */
+    bool counted;      /* hardware counters, as `bench` reads them, are available; else see the reason */
+    counters counters; /* closed again */
     const char *default_isa; /* what "auto" means; NULL where it means nothing that can run, see the reason */
     const char *no_default;
     int roofline_count;        /* 0 unless asked for */

@@ -134,6 +134,18 @@ static json_t *limits(builder *b, const machine *m) {
     return object;
 }
 
+static json_t *hardware_counters(builder *b, const info_report *report) {
+    json_t *object = json_object(), *missing = json_object();
+    for (int event = 0; report->counted && event < COUNTERS_EVENTS; ++event) {
+        if (report->counters.missing[event][0])
+            put(b, missing, counters_name(event), text(report->counters.missing[event]));
+    }
+    put(b, object, "available", json_boolean(report->counted));
+    put(b, object, "reason", text(report->counters.reason));
+    put(b, object, "missing", missing);
+    return object;
+}
+
 static json_t *build(builder *b, const machine *m) {
     json_t *object = json_object();
     put(b, object, "version", text(attn_version()));
@@ -259,6 +271,7 @@ bool info_print_json(const info_report *report) {
     put(&b, root, "isa", levels(&b, report->default_isa, report->no_default));
     put(&b, root, "topology", topology(&b, m));
     put(&b, root, "limits", limits(&b, m));
+    put(&b, root, "counters", hardware_counters(&b, report));
     put(&b, root, "kernel", text(m->kernel));
     put(&b, root, "build", build(&b, m));
     if (report->roofline_count) {

@@ -99,12 +99,23 @@ static void print_allowed(const machine *m) {
     printf(LABEL "%s\n", "memory", memory);
 }
 
+static void print_counters(const info_report *report) {
+    printf(LABEL "%s%s", "counters",
+           report->counted ? "available" : "not available: ", report->counters.reason);
+    for (int event = 0; report->counted && event < COUNTERS_EVENTS; ++event) {
+        if (report->counters.missing[event][0])
+            printf("; %s not: %s", counters_name(event), report->counters.missing[event]);
+    }
+    putchar('\n');
+}
+
 void info_print_text(const info_report *report) {
     const machine *m = report->machine;
     print_processor(m, report->ghz);
     print_levels(report->default_isa, report->no_default);
     print_topology(m);
     print_allowed(m);
+    print_counters(report);
     printf(LABEL "%s, %s\n", "system", m->kernel[0] ? m->kernel : "unknown", m->libc);
     printf(LABEL "attnscope %s, %s, %s\n", "build", attn_version(), machine_compiler(), machine_build_type());
     printf(LABEL "%s\n", "flags", machine_flags());

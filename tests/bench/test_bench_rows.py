@@ -178,7 +178,8 @@ def test_time_is_accounted_for(measured):
     results = measured(*SMALL, "--n", "64,128,256", "--benchmark_min_time=0.05")
     time = results["context"]["time"]
     parts = [time[name] for name in ("preparing_s", "peaks_s", "warm_up_s", "sampling_s", "checking_s")]
-    assert all(part > 0 for part in parts) and sum(parts) <= time["rows_s"]
+    assert all(part > 0 for part in parts) and sum(parts) + time["counting_s"] <= time["rows_s"]
+    assert (time["counting_s"] > 0) == results["context"]["counters"]["available"]
     assert time["before_rows_s"] + time["rows_s"] <= results["context"]["elapsed_s"]
     assert time["overhead"] == pytest.approx(time["rows_s"] / time["sampling_s"] - 1, rel=1e-6)
     in_rows = (

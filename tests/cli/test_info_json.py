@@ -64,3 +64,14 @@ def test_a_default_that_cannot_be(attnscope, variable):
     outcome = attnscope("info", env=env)
     assert outcome.code == 2 and f"none: ATTNSCOPE_ISA={variable}: " in outcome.out
     assert "default\n" not in outcome.out and plain["fingerprint"] in outcome.out
+
+
+def test_counters_are_there_or_named(attnscope):
+    """Guards that info says whether there are hardware counters, or why not, in text and JSON alike."""
+    told = strict(attnscope("info", "--json").out)["counters"]
+    (line,) = [line for line in attnscope("info").out.splitlines() if line.startswith("counters ")]
+    if told["available"]:
+        assert told["reason"] is None and " available" in line
+    else:
+        assert told["reason"] and told["missing"] == {}
+        assert line.endswith(f"not available: {told['reason']}")
