@@ -41,6 +41,7 @@ bool bench_take_visit(bench_row *row, bench_row *visit) {
         return false;
     memcpy(v->visit_ns, r->visit_ns, sizeof v->visit_ns);
     v->visits = r->visits;
+    v->order = r->order; /* the row's place in the run, of which a later visit is no part */
     const bench_result slower = *r;
     *r = *v;
     *v = slower; /* with its samples, which go with the visit */

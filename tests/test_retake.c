@@ -61,7 +61,10 @@ static void faster_visit_stands(void **state) {
     double *const first = row.result.samples_ns;
     bench_row visit = make_row(100, 101, 3.69);
     double *const second = visit.result.samples_ns;
+    row.result.order = 3; /* its place in the run stays its own */
+    visit.result.order = 9;
     assert_true(bench_take_visit(&row, &visit));
+    assert_int_equal(row.result.order, 3);
     assert_ptr_equal(row.result.samples_ns, second);
     assert_ptr_equal(visit.result.samples_ns, first);
     assert_true(row.result.median_ns == 101 && row.result.min_ns == 100 && row.result.ghz == 3.69);
