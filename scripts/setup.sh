@@ -2,7 +2,7 @@
 # Install what attnscope's own commands need, and nothing that is already there.
 #
 #   scripts/setup.sh [GROUP]...
-#       groups: build test clang fuzz valgrind lint arm mca oldcpu avx512 python python-dev
+#       groups: build test clang fuzz valgrind lint arm mca oldcpu avx512 browser python python-dev
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -11,8 +11,8 @@
 # Python. apt on Debian 12 is what this is run on regularly; dnf, pacman and brew are written from
 # their package lists and have not been tried.
 #
-# hwloc, llvm-mca and the emulators of oldcpu and avx512 are optional: they are installed where they can be,
-# and where they cannot, a line says so and the set-up goes on.
+# hwloc, llvm-mca, the emulators of oldcpu and avx512 and the browser are optional: they are installed where
+# they can be, and where they cannot, a line says so and the set-up goes on.
 #
 # Exit: 0 everything needed is there; 2 something is missing and could not be installed (one message names
 # the command to run). Environment: ATTNSCOPE_NO_INSTALL=1 never installs system packages, only says
@@ -63,6 +63,7 @@ readonly table='
         avx512  cmd?:xorriso               xorriso                  -                       -                      -
         avx512  cmd?:cpio                  cpio                     -                       -                      -
         avx512  deb?:debian-archive-keyring debian-archive-keyring  -                       -                      -
+        browser cmd?:chromium              chromium                 chromium                chromium                -
         python  python:3.11                python3-venv             python3                 python                 python@3.12
 '
 
@@ -244,7 +245,7 @@ main() {
     local missing group wanted="" requirements=("$root/scripts/requirements.txt")
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | avx512 | python)
+            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | avx512 | browser | python)
                 wanted+=" $group"
                 ;;
             python-dev)
@@ -256,7 +257,7 @@ main() {
                 exit 0
                 ;;
             *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, oldcpu," \
-                "avx512, python, python-dev)" ;;
+                "avx512, browser, python, python-dev)" ;;
         esac
     done
     mkdir -p "$log_dir"

@@ -48,7 +48,8 @@ def _bar(s: StageShare) -> list[dict[str, object]]:
 def _hollow(some: list[StageShare], x: alt.X) -> list[alt.Chart]:
     """Markers above the bars of disturbed rows."""
     values = [
-        {"n": f"{s.n}", "state": theme.DISTURBED, "edge": theme.MUTED, "fill": theme.PAPER}
+        theme.keys(s.isa, machine=s.run.label)
+        | {"n": f"{s.n}", "state": theme.DISTURBED, "edge": theme.MUTED, "fill": theme.PAPER}
         for s in some
         if s.disturbed
     ]
@@ -66,7 +67,8 @@ def _names(last: list[dict[str, object]], scale: alt.Scale) -> list[alt.Chart]:
     wanted = [axis.pixel(part["middle"]) for part in last]
     centres = axes.spread(wanted, [axes.LABEL_LINE + 1] * len(last), 0, _HEIGHT)
     values = [
-        {"y": axis.value(centre), "at": part["middle"], "stage": part["stage"]}
+        {"y": axis.value(centre), "at": part["middle"]}
+        | {key: part[key] for key in theme.TOGGLES if key in part}
         for part, centre in zip(last, centres, strict=True)
     ]
     chart = alt.Chart(alt.Data(values=values))
@@ -118,10 +120,11 @@ def _share_panel(some: list[StageShare], stages: list[str], length_name: str, na
 
 
 def _stage_marks(
-    some: list[StageShare], stage: str, marker: str, x: alt.X, axis: axes.LogAxis, length_name: str
+    some: list[StageShare], stage: str, index: int, x: alt.X, axis: axes.LogAxis, length_name: str
 ) -> alt.LayerChart:
     """Band, line and markers of one stage."""
     colour = theme.stage_colour(stage)
+    marker, dash = (marks[index % len(marks)] for marks in (theme.MARKERS, theme.DASHES))
     y = axes.y_time(axis, _TIME, "time")
     values = [
         {
@@ -145,7 +148,8 @@ def _stage_marks(
         chart.mark_area(color=colour, opacity=0.35).encode(
             y=alt.Y("low:Q", scale=axis.scale(), title=_TIME), y2="high:Q"
         ),
-        chart.mark_line(color=colour, strokeWidth=2).encode(y=y),
+        # The stages' colours are for areas: as lines they would be too pale on white.
+        chart.mark_line(color=theme.MUTED, strokeWidth=1.2, strokeDash=dash).encode(y=y),
         chart.mark_point(shape=marker, size=40, strokeWidth=0.9, opacity=1).encode(
             y=y,
             stroke=alt.Stroke("edge:N", scale=None),
@@ -164,8 +168,7 @@ def _time_panel(some: list[StageShare], stages: list[str], length_name: str, nam
     layers: list[alt.LayerChart] = []
     labels = []
     for index, stage in enumerate(stages):
-        marker = theme.MARKERS[index % len(theme.MARKERS)]
-        layers.append(_stage_marks(some, stage, marker, x, axis, length_name))
+        layers.append(_stage_marks(some, stage, index, x, axis, length_name))
         end = [s for s in some if stage in s.points][-1]
         time = end.points[stage].time.value
         said = (f"{stage}  {formats.duration(time)}",)

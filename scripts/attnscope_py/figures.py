@@ -38,7 +38,10 @@ def panel(title: str, chart: alt.TopLevelMixin, words: str) -> Panel:
     # What a top level keeps apart by name, a part has to carry with it.
     datasets = spec.pop("datasets", {})
     series: dict[tuple, dict[str, str]] = {}
-    return Panel(title, _finish(spec, datasets, series), words, tuple(series.values()))
+    finished = _finish(spec, datasets, series)
+    # A heading above several series is none itself.
+    own = [keys for keys in series.values() if not any(keys.items() < o.items() for o in series.values())]
+    return Panel(title, finished, words, tuple(own))
 
 
 def _finish(spec: Any, datasets: dict[str, Any], series: dict[tuple, dict[str, str]]) -> Any:

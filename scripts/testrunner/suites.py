@@ -83,6 +83,14 @@ def run_python(commands: Commands) -> list[Case]:
     return run_directories(commands, paths, env)
 
 
+def run_page(commands: Commands) -> list[Case]:
+    return run_pytest(commands, "page", ["tests/page"], {})
+
+
+def page_impossible() -> str:
+    return "" if shutil.which("chromium") else "needs Chromium, which could not be installed"
+
+
 def c_programs(tests: Path = ROOT / "tests") -> set[str]:
     """Names of all programs of the C suite, from their sources: tests, fuzz corpora, the command's self-test."""
     names = {path.stem.removeprefix("test_") for path in tests.glob("test_*.c")}
@@ -149,6 +157,7 @@ RUNNERS = {
     "valgrind": (checked.run_valgrind, checked.valgrind_impossible, "valgrind"),
     "coverage": (coverage.run_coverage,),
     "python": (run_python,),
+    "page": (run_page, page_impossible),
     "arm": (run_arm, arm_impossible, "qemu"),
     "avx512": (emulated.run_avx512, emulated.avx512_impossible, "Bochs"),
     "oldcpu": (emulated.run_oldcpu, emulated.oldcpu_impossible, "qemu"),

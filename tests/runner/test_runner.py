@@ -229,7 +229,7 @@ def groups_needed(build):
 
 
 # Guards each suite run alone on a new machine: what its build tree asks for, the set-up installs.
-@pytest.mark.parametrize("name", sorted(set(load_suites()) - {"format", "mca"}))
+@pytest.mark.parametrize("name", sorted(set(load_suites()) - {"format", "mca", "page"}))
 def test_groups_of_a_suite_suffice_for_its_build(name, monkeypatch, log):
     line = next(
         line
@@ -241,7 +241,11 @@ def test_groups_of_a_suite_suffice_for_its_build(name, monkeypatch, log):
     assert groups_needed(build) <= groups
 
 
-# Guards the exceptions above: these two make no build tree.
+# Guards the exceptions above: these make no build tree.
+def test_suite_page_needs_no_build(monkeypatch, log):
+    assert made_by(load_suites()["page"], monkeypatch, log) == []
+
+
 @pytest.mark.parametrize("name", ["format", "mca"])
 def test_suites_without_a_build(name):
     assert "Build" not in inspect.getsource(sys.modules[load_suites()[name].run.__module__])
