@@ -10,11 +10,13 @@
   // What is hidden in a figure: by its own buttons, and by those of the whole page.
   function hiddenIn(figure) {
     return buttons
-      .filter((b) => b.getAttribute("aria-pressed") === "false" && [null, figure].includes(b.closest("figure")))
+      .filter((b) => b.getAttribute("aria-pressed") === "false")
+      .filter((b) => [null, figure].includes(b.closest("figure")))
       .map((b) => `${b.dataset.field}=${b.dataset.value}`);
   }
 
-  const isHidden = (keys, off) => Object.entries(keys).some(([field, value]) => off.includes(`${field}=${value}`));
+  const isHidden = (keys, off) =>
+    Object.entries(keys).some(([field, value]) => off.includes(`${field}=${value}`));
 
   function update() {
     for (const plot of plots) {

@@ -87,8 +87,13 @@ def run_page(commands: Commands) -> list[Case]:
     return run_pytest(commands, "page", ["tests/page"], {})
 
 
+def chromium() -> str:
+    """The browser; nothing where there is none. Ubuntu has no package of it, and its runners have Chrome."""
+    return next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), "")
+
+
 def page_impossible() -> str:
-    return "" if shutil.which("chromium") else "needs Chromium, which could not be installed"
+    return "" if chromium() else "needs Chromium, which could not be installed"
 
 
 def c_programs(tests: Path = ROOT / "tests") -> set[str]:

@@ -1,7 +1,6 @@
 """A report of two machines, and Chromium to look at it with."""
 
 import contextlib
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,8 +11,7 @@ sys.path[0:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "report")]
 
 import synthetic  # noqa: E402
 from attnscope_py import command  # noqa: E402
-
-CHROMIUM = shutil.which("chromium")
+from testrunner.suites import chromium  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -36,12 +34,13 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def browser():
-    if not CHROMIUM:
+    program = chromium()
+    if not program:
         pytest.skip("no Chromium here: scripts/setup.sh browser installs it")
     from playwright import sync_api
 
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM)
+        started = playwright.chromium.launch(executable_path=program)
         yield started
         started.close()
 

@@ -187,7 +187,7 @@ def test_cpu_time_of_a_suite(log):
 # Guards that no directory of Python tests is forgotten by the suites.
 def test_every_directory_of_tests_is_run():
     found = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
-    assert found == {*PYTHON_TESTS, "tests/install"}
+    assert found == {*PYTHON_TESTS, "tests/install", "tests/page"}
 
 
 # Guards that suites.def and suites.py speak of the same suites (load_suites raises otherwise), and that
