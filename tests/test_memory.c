@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attention/internal.h"
 #include "tests/patterns.h"
@@ -164,6 +165,26 @@ static void plans(void **state) {
     attn_problem_init(&grows.problem, 1, 1, 1, 8192, 8192, 8, 8);
     assert_int_equal(attn_pattern_parse("causal", &grows.problem.pattern, NULL), ATTN_OK);
     assert_true(each_failure("causal, many tiles", make_plan, &grows) >= 7);
+}
+
+static attn_status load_tuning(void *context, attn_error *error) {
+    attn_tuning *tuning;
+    const attn_status status = attn_tuning_load(context, &tuning, error);
+    attn_tuning_free(tuning);
+    return status;
+}
+
+/* Guards: a tuning table, as far as the library itself asks for memory. */
+static void tuning(void **state) {
+    test_skip_jansson_unseen();
+    char path[] = "/tmp/attnscope-memory-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, "{\"tuning\":[]}", 13), 13);
+    assert_int_equal(close(file), 0);
+    const int taken = each_failure("tuning", load_tuning, path);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(taken, 1);
 }
 
 typedef struct execution {
@@ -339,6 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans),         cmocka_unit_test(executions), cmocka_unit_test(naive_threads),
         cmocka_unit_test(random_of_all), cmocka_unit_test(too_large),  cmocka_unit_test(operations),
+        cmocka_unit_test(tuning),
     };
     return test_run("memory", tests, COUNT_OF(tests));
 }

@@ -94,6 +94,7 @@ static void compute(bench_row *row) {
 }
 
 static size_t count_differ(bench_row *row, int count) {
+    test_skip_jansson_unseen();
     const bench_rows rows = {.row = row, .count = count};
     json_t *list = bench_checksums_differ(&rows);
     const size_t found = json_array_size(list);

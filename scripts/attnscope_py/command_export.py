@@ -13,6 +13,16 @@ from .launch import Program, one_line
 from .output import write_file
 from .results import ResultError, load_run
 
+# Known without what makes them, so that --help needs no package.
+FORMATS = {
+    "google-benchmark": "Google Benchmark's JSON, without what only attnscope reads",
+    "csv": "tidy CSV: a line for each row",
+    "csv-samples": "tidy CSV: a line for each sample",
+    "github-action": "github-action-benchmark, tool customSmallerIsBetter",
+    "bencher": "Bencher Metric Format (BMF) JSON",
+    "openmetrics": "OpenMetrics text, as for Prometheus",
+}
+
 PROGRAM = Program("attnscope export")
 fail = PROGRAM.fail
 
@@ -30,25 +40,25 @@ exit codes: 0 done; 2 wrong usage, or a file that cannot be used; 4 a file in wh
 """
 
 
-def _arguments(argv: Sequence[str], formats: dict[str, str]) -> argparse.Namespace:
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = PROGRAM.parser(
         usage="attnscope export FILE --format FORMAT [--out FILE]",
         description="The rows of attnscope bench in the formats of other tools.",
         epilog="formats:\n"
-        + "".join(f"  {name:<18} {text}\n" for name, text in formats.items())
+        + "".join(f"  {name:<18} {text}\n" for name, text in FORMATS.items())
         + "\n"
         + _EXAMPLES,
     )
     parser.add_argument("file", metavar="FILE", nargs="?", help="a results.json of attnscope bench")
-    parser.add_argument("--format", metavar="FORMAT", help=", ".join(formats))
+    parser.add_argument("--format", metavar="FORMAT", help=", ".join(FORMATS))
     parser.add_argument("--out", metavar="FILE", help="where to write (standard output)")
     arguments = parser.parse_args(argv)
     if not arguments.file:
         parser.error("no result file given")
     if arguments.format is None:
-        parser.error(f"--format is missing: {', '.join(formats)}")
-    if arguments.format not in formats:
-        parser.error(f"--format '{arguments.format}': expected one of {', '.join(formats)}")
+        parser.error(f"--format is missing: {', '.join(FORMATS)}")
+    if arguments.format not in FORMATS:
+        parser.error(f"--format '{arguments.format}': expected one of {', '.join(FORMATS)}")
     return arguments
 
 
@@ -56,18 +66,18 @@ def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     if too_old():
         fail(too_old())
+    arguments = _arguments(argv)
     try:
-        from .exports import FORMATS
+        from .exports import MAKERS
     except ImportError as error:
         fail(not_installed(error))
-    arguments = _arguments(argv, {name: known.text for name, known in FORMATS.items()})
     try:
         run = load_run(arguments.file)
     except ResultError as error:
         fail(error, error.exit_code)
     raw = strict_json.loads(Path(arguments.file).read_bytes())
     assert isinstance(raw, dict)
-    text = FORMATS[arguments.format].make(run, raw)
+    text = MAKERS[arguments.format](run, raw)
     if arguments.out is None:
         PROGRAM.print_out(text)
     else:

@@ -12,7 +12,6 @@ import io
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from . import statistics as st
@@ -211,19 +210,12 @@ def _whole(value: float | None) -> int | float | None:
     return int(value) if value is not None and value == int(value) else value
 
 
-@dataclass(frozen=True)
-class Format:
-    make: Callable[[Run, dict[str, Any]], str]
-    text: str
-
-
-FORMATS = {
-    "google-benchmark": Format(
-        google_benchmark, "Google Benchmark's JSON, without what only attnscope reads"
-    ),
-    "csv": Format(tidy_csv, "tidy CSV: a line for each row"),
-    "csv-samples": Format(samples_csv, "tidy CSV: a line for each sample"),
-    "github-action": Format(github_action_benchmark, "github-action-benchmark, tool customSmallerIsBetter"),
-    "bencher": Format(bencher, "Bencher Metric Format (BMF) JSON"),
-    "openmetrics": Format(openmetrics, "OpenMetrics text, as for Prometheus"),
+# By the names in command_export.FORMATS.
+MAKERS: dict[str, Callable[[Run, dict[str, Any]], str]] = {
+    "google-benchmark": google_benchmark,
+    "csv": tidy_csv,
+    "csv-samples": samples_csv,
+    "github-action": github_action_benchmark,
+    "bencher": bencher,
+    "openmetrics": openmetrics,
 }

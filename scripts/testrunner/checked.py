@@ -134,7 +134,8 @@ def run_tsan(commands: Commands) -> list[Case]:
 
 
 def run_msan(commands: Commands) -> list[Case]:
-    """Without OpenMP and hwloc, which are not instrumented; cmocka and jansson are not either, and do no harm."""
+    """Without OpenMP and hwloc, which are not instrumented; cmocka and jansson are not either: tests
+    that read what jansson wrote are skipped."""
     MSAN.make(commands)
     program = MSAN.directory / "tests" / "provoke"
     cases = provoke(commands, program, MSAN_FAULTS, QUICK)

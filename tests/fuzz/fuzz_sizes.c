@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "common/cli.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,24 @@ static void check_list(const bench_numbers *sizes, const char *text) {
     free(list);
 }
 
+/* 2^(k/P), to the nearest multiple of 8 from 32 on, else to the nearest whole number. */
+static void check_steps(const char *text, long long low, long long high, long long parts,
+                        const bench_numbers *sizes) {
+    int found = 0;
+    int64_t last = 0;
+    for (long long k = 0; k <= 24 * parts; k++) {
+        const double exact = exp2((double)k / (double)parts);
+        const int64_t n = exact < 32 ? llround(exact) : 8 * llround(exact / 8);
+        if (n < low || n > high || n <= last)
+            continue;
+        last = n;
+        FUZZ_CHECK(found < sizes->count && sizes->item[found] == n, "--n '%s' lacks %lld", text,
+                   (long long)n);
+        found++;
+    }
+    FUZZ_CHECK(found == sizes->count, "--n '%s': %d of %d lengths are steps", text, found, sizes->count);
+}
+
 static void check_sizes(const char *text) {
     bench_numbers sizes = {.count = -1};
     fuzz_listen();
@@ -37,12 +56,13 @@ static void check_sizes(const char *text) {
     for (int i = 0; i < sizes.count; i++) {
         const int64_t n = sizes.item[i];
         FUZZ_CHECK(n >= 1 && n <= BENCH_MAX_N, "--n '%s' gives %lld", text, (long long)n);
-        if (colon) /* all powers of two there are, ascending */
-            FUZZ_CHECK((n & (n - 1)) == 0 &&
-                           (i == 0 ? n / 2 < low && n >= low : n == 2 * sizes.item[i - 1]) &&
-                           (i + 1 < sizes.count ? n <= high : n <= high && n * 2 > high),
-                       "--n '%s' gives %lld", text, (long long)n);
+        if (colon)
+            FUZZ_CHECK(n >= low && n <= high && (i == 0 || n > sizes.item[i - 1]), "--n '%s' gives %lld",
+                       text, (long long)n);
     }
+    if (colon) /* all steps there are, and nothing else: each is found in its turn */
+        check_steps(text, low, high, strchr(colon, '/') ? strtoll(strchr(colon, '/') + 1, NULL, 10) : 1,
+                    &sizes);
     if (!colon) {
         const char *at = text;
         for (int i = 0; i < sizes.count; i++) {
