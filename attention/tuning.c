@@ -12,7 +12,7 @@ typedef struct tuning_entry {
     char isa[16];
     attn_dtype dtype;
     pattern_class pattern;
-    int64_t head_dim, value_dim, from_n;
+    int64_t head_dim, value_dim, from_n, to_n;
     attn_algorithm algorithm;
 } tuning_entry;
 
@@ -62,7 +62,7 @@ attn_algorithm attn_tuning_choose(const attn_tuning *tuning, const attn_problem 
             best_distance = near;
         }
     }
-    return best ? best->algorithm : ATTN_AUTO;
+    return best && problem->keys <= best->to_n ? best->algorithm : ATTN_AUTO;
 }
 
 const char *attn_tuning_machine(const attn_tuning *tuning) {
@@ -120,6 +120,8 @@ static attn_status read_entry(const char *path, size_t index, const json_t *obje
         return wrong(path, index, "value_dim", "a whole number from 1 up", error);
     if (!read_count(object, "from_n", 0, &entry->from_n))
         return wrong(path, index, "from_n", "a whole number from 0 up", error);
+    if (!read_count(object, "to_n", 0, &entry->to_n))
+        return wrong(path, index, "to_n", "a whole number from 0 up", error);
     if (!read_count(object, "threads", 1, &threads))
         return wrong(path, index, "threads", "a whole number from 1 up", error);
     *one_thread = threads == 1;

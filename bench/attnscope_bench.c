@@ -71,10 +71,17 @@ typedef struct outputs {
 
 /* Both are checked before minutes are spent on what could not be kept. The library opens its file by name: an
  * empty one is made for it to write into. */
-static bool prepare_outputs(const bench_config *config, outputs *o) {
-    return cli_output_prepare(&o->results, "out", config->out) &&
-           cli_output_prepare(&o->library, "benchmark_out", config->library_out) &&
-           cli_output_differs(&o->results, &o->library) && cli_output_open(&o->library);
+static bool prepare_outputs(const bench_config *config, const bench_rows *rows, outputs *o) {
+    if (!cli_output_prepare(&o->results, "out", config->out) ||
+        !cli_output_prepare(&o->library, "benchmark_out", config->library_out) ||
+        !cli_output_differs(&o->results, &o->library))
+        return false;
+    for (int i = 0; i < rows->block_maps; i++) {
+        if (!cli_output_spares(&o->results, rows->block_map[i].file) ||
+            !cli_output_spares(&o->library, rows->block_map[i].file))
+            return false;
+    }
+    return cli_output_open(&o->library);
 }
 
 static bool write_results(const bench_session *session, cli_output *output) {
@@ -251,7 +258,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = CLI_USAGE;
     bench_catch_signals();
     const bool measuring = status == 0 && !config.list_tests && !config.dry_run;
-    if (measuring && !prepare_outputs(&config, &files))
+    if (measuring && !prepare_outputs(&config, &rows, &files))
         status = CLI_USAGE;
     if (status == 0 && !bench_runner_options(&config, files.library.path ? files.library.temp : NULL))
         status = CLI_USAGE;

@@ -180,7 +180,11 @@ static inline bool bench_row_waits(const bench_row *row) {
 typedef struct bench_rows {
     bench_row *row;
     int count, space;
-    uint8_t **block_map; /* that rows point to; owned */
+    /* That rows point to, each with the file it comes from; owned. */
+    struct bench_block_map {
+        uint8_t *map;
+        char *file;
+    } * block_map;
     int block_maps;
 } bench_rows;
 

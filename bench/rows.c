@@ -117,8 +117,10 @@ void bench_rows_free(bench_rows *rows) {
         json_decref(rows->row[i].kept);
     }
     free(rows->row);
-    for (int i = 0; i < rows->block_maps; i++)
-        free(rows->block_map[i]);
+    for (int i = 0; i < rows->block_maps; i++) {
+        free(rows->block_map[i].map);
+        free(rows->block_map[i].file);
+    }
     free(rows->block_map);
     *rows = (bench_rows){0};
 }
@@ -240,11 +242,14 @@ static int set_pattern(bench_rows *rows, bench_row *row, const char *text) {
         status = cli_error("cannot read %s", parsed.block_file);
     p->pattern = parsed.pattern;
     if (parsed.block_map) {
-        uint8_t **grown = realloc(rows->block_map, (size_t)(rows->block_maps + 1) * sizeof *grown);
+        struct bench_block_map *grown =
+            realloc(rows->block_map, (size_t)(rows->block_maps + 1) * sizeof *grown);
         if (grown) {
             rows->block_map = grown;
-            rows->block_map[rows->block_maps++] = parsed.block_map;
+            rows->block_map[rows->block_maps++] =
+                (struct bench_block_map){parsed.block_map, parsed.block_file};
             parsed.block_map = NULL;
+            parsed.block_file = NULL;
         } else {
             status = cli_error("not enough memory for block maps");
         }

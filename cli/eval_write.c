@@ -35,8 +35,8 @@ bool eval_prepare(const eval_options *options, eval_outputs *outputs) {
                 return false;
         }
     }
-    const char *inputs[3 + INPUT_COUNT] = {options->q, options->k, options->v};
-    memcpy(inputs + 3, options->inputs, sizeof options->inputs);
+    const char *inputs[4 + INPUT_COUNT] = {options->q, options->k, options->v, options->tuning};
+    memcpy(inputs + 4, options->inputs, sizeof options->inputs);
     for (size_t input = 0; input < sizeof inputs / sizeof inputs[0]; input++) {
         if (!eval_spares(outputs, inputs[input]))
             return false;

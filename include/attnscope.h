@@ -221,9 +221,10 @@ ATTN_API void attn_problem_init(attn_problem *problem, int64_t batch, int64_t he
 typedef struct attn_plan attn_plan;
 
 /* Which algorithm ATTN_AUTO takes, by measurement: the tuning table that `attnscope analyze` makes of the
- * results of `attnscope bench`. It speaks of what was measured: as many queries as keys, no softcap, none of
- * the optional tensors, a head dimension within a factor of 2. About everything else it says nothing, and
- * ATTN_AUTO takes what it takes without a table. Constant once loaded: any thread may use it. */
+ * results of `attnscope bench`. It speaks of what was measured: lengths up to the longest, as many queries as
+ * keys, no softcap, none of the optional tensors, a head dimension within a factor of 2. About everything
+ * else it says nothing, and ATTN_AUTO takes what it takes without a table. Constant once loaded: any thread
+ * may use it. */
 typedef struct attn_tuning attn_tuning;
 
 /* Reads the object "tuning" of a JSON file, or of the object "analysis" in it (docs/analysis.md).

@@ -32,8 +32,8 @@ static attn_status load(const char *text, attn_tuning **tuning, attn_error *erro
 /* An entry of a table in JSON. */
 #define ENTRY(isa, dtype, d, pattern, threads, from, algorithm)                                              \
     "{\"isa\":\"" isa "\",\"dtype\":\"" dtype "\",\"head_dim\":" d ",\"value_dim\":" d                       \
-    ",\"pattern\":\"" pattern "\",\"threads\":" threads ",\"from_n\":" from ",\"algorithm\":\"" algorithm    \
-    "\"}"
+    ",\"pattern\":\"" pattern "\",\"threads\":" threads ",\"from_n\":" from                                  \
+    ",\"to_n\":100000,\"algorithm\":\"" algorithm "\"}"
 
 static const char table[] =
     "{\"context\":{\"fingerprint\":\"0011223344556677\"},\"analysis\":{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0", "naive") "," ENTRY(
@@ -90,7 +90,8 @@ static void chooses(void **state) {
         {100, 31, "dense", ATTN_AUTO}, /* beyond a factor of 2 */
         {100, 256, "dense", ATTN_FLASH},
         {100, 257, "dense", ATTN_AUTO},
-        {100, 16, "dense", ATTN_AUTO}, /* measured with four threads alone */
+        {100001, 64, "dense", ATTN_AUTO}, /* longer than was measured */
+        {100, 16, "dense", ATTN_AUTO},    /* measured with four threads alone */
         {100, 64, "causal", ATTN_FLASH},
         {100, 64, "causal,prefix=3", ATTN_FLASH},
         {100, 64, "causal,window=9", ATTN_AUTO},
@@ -180,6 +181,10 @@ static void refuses(void **state) {
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "-1", "flash") "]}", "tuning[0]: from_n"},
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0.5", "flash") "]}",
          "tuning[0]: from_n"},
+        {"{\"tuning\":[{\"isa\":\"scalar\",\"dtype\":\"f32\",\"pattern\":\"dense\",\"algorithm\":\"flash\","
+         "\"head_dim\":64,"
+         "\"value_dim\":64,\"from_n\":0,\"threads\":1}]}",
+         "tuning[0]: to_n"},
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0", "auto") "]}",
          "tuning[0]: algorithm"},
         {"{\"tuning\":[" ENTRY("a-name-of-sixteen", "f32", "64", "dense", "1", "0", "flash") "]}",

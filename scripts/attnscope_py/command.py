@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from .launch import PYTHON_VARIABLE, Program, one_line
+from .output import same_file
 from .results import ResultError, load_runs
 
 _EXAMPLES = """\
@@ -110,6 +111,11 @@ def main(argv: Sequence[str]) -> int:
     arguments = _arguments(argv)
     if too_old():
         fail(too_old())
+    # Whatever the report's files will be called, none of them can be an input.
+    for path in arguments.files if arguments.out is not None else ():
+        name = os.path.basename(os.path.realpath(path))
+        if same_file(os.path.join(arguments.out, name), path) and name.endswith((".html", ".svg", ".png")):
+            fail(f"{path}: named as an input, and in {arguments.out} the report may replace it")
     # What is wrong with a file is said before anything large is loaded.
     try:
         runs = load_runs(arguments.files)

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import strict_json
 from .command import not_installed, too_old
 from .launch import Program, one_line
-from .output import write_file
+from .output import same_file, write_file
 from .results import ResultError, load_run
 
 # Known without what makes them, so that --help needs no package.
@@ -71,6 +71,8 @@ def main(argv: Sequence[str]) -> int:
         from .exports import MAKERS
     except ImportError as error:
         fail(not_installed(error))
+    if arguments.out is not None and same_file(arguments.out, arguments.file):
+        fail(f"{arguments.out}: named as an input and as an output")
     try:
         run = load_run(arguments.file)
     except ResultError as error:

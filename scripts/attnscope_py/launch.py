@@ -43,8 +43,12 @@ class Program:
     def print_out(self, text: str) -> None:
         """Writes to standard output and sees that it arrives, whether Python buffers or not."""
         try:
-            sys.stdout.write(text)
             sys.stdout.flush()
+            rest = memoryview(text.encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "strict"))
+            # Unbuffered, a write takes what fits and says how much that was; the next one says why no more does.
+            while rest:
+                rest = rest[sys.stdout.buffer.write(rest) or 0 :]
+            sys.stdout.buffer.flush()
         except BrokenPipeError:
             raise  # the reader of a pipe has gone: no error of ours
         except OSError as error:

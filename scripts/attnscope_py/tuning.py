@@ -14,7 +14,7 @@ LEAN = "flash"  # where neither is faster: it needs far less memory
 
 @dataclass(frozen=True)
 class Choice:
-    """From from_n keys on, until the next entry of the same problem, this algorithm."""
+    """From from_n keys on, until the next entry of the same problem or beyond to_n, this algorithm."""
 
     isa: str
     dtype: str
@@ -23,6 +23,7 @@ class Choice:
     pattern: str  # its class: dense, causal, window or sparse
     threads: int
     from_n: int
+    to_n: int  # the largest that was measured: beyond it the table says nothing
     algorithm: str
     from_low: int  # the interval of from_n
     from_high: int
@@ -46,6 +47,7 @@ def _choices(crossover: Crossover) -> list[Choice]:
             pattern_class(s.variant.pattern),
             group.threads or 1,
             math.ceil(from_n),
+            found.lengths[-1],
             algorithm,
             math.floor(low),
             math.ceil(high),

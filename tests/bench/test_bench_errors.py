@@ -10,6 +10,7 @@ import struct
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 
@@ -226,3 +227,15 @@ def test_all_rows_refused_is_a_usage_error(bench, tmp_path, more):
     outcome = bench(*options, "--out", tmp_path / "r.json")
     assert outcome.code == 2 and "topk" in outcome.err and outcome.err.count("\n") == 1
     assert not outcome.out and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--out", "--benchmark_out="])
+def test_block_map_is_not_replaced(bench, tmp_path, option):
+    """A file that a pattern reads is an input, which no output replaces."""
+    path = tmp_path / "map.npy"
+    np.save(path, np.ones((4, 4), bool))
+    before = path.read_bytes()
+    out = (f"{option}{path}",) if option.endswith("=") else (option, path)
+    done = bench("--no-roofline", "--pattern", f"blocks={path}:16", "--n", "64", *out)
+    assert done.code == 2 and "named as an input and as an output" in done.err
+    assert path.read_bytes() == before

@@ -15,6 +15,7 @@ def entry(from_n: int, algorithm: str) -> dict:
         "pattern": "dense",
         "threads": 1,
         "from_n": from_n,
+        "to_n": 1000,
         "algorithm": algorithm,
     }
 
@@ -40,6 +41,24 @@ def test_auto_is_what_was_faster(run, n, algorithm):
     """Below and from the measured length on; --explain says who chose."""
     values = run(n, [entry(0, "naive"), entry(40, "flash")]).values()
     assert (values["algorithm"], values["algorithm_by"]) == (algorithm, "--tuning")
+
+
+def test_nothing_is_said_beyond_what_was_measured(run):
+    """A short sweep in which naive won must not choose it for a length whose scores fill the memory."""
+    values = run(1001, [entry(0, "naive")]).values()
+    assert (values["algorithm"], values["algorithm_by"]) == ("flash", "default")
+
+
+def test_table_is_no_output(refused, tmp_path):
+    """The file of the table is an input: no output replaces it."""
+    np.save(tmp_path / "q.npy", np.zeros((4, 8), "f"))
+    table = tmp_path / "t.json"
+    table.write_text(json.dumps({"analysis": {"tuning": [entry(0, "naive")]}}))
+    before = table.read_bytes()
+    tensors = [*("--q", tmp_path / "q.npy", "--k", tmp_path / "q.npy", "--v", tmp_path / "q.npy")]
+    refused(["eval", *tensors, "--out", table, "--tuning", table], "t.json", "input")
+    refused(["eval", *tensors, "--out", tmp_path / "o.npy", "--lse", table, "--tuning", table], "t.json")
+    assert table.read_bytes() == before
 
 
 def test_who_chooses(run):

@@ -259,3 +259,12 @@ def test_reproducible(run, small_file, small_drawn, tmp_path):
     assert names == ["report.html", "scaling.png", "scaling.svg"]
     for name in names:
         assert (tmp_path / name).read_bytes() == (once / name).read_bytes(), name
+
+
+def test_input_is_not_replaced(run, small_file, tmp_path):
+    """A result file that is called as a file of the report stays what it is."""
+    file = tmp_path / "report.html"
+    file.write_bytes(Path(small_file).read_bytes())
+    done = run("report.html", "--out", ".", cwd=tmp_path)
+    assert done.returncode == 2 and "named as an input" in done.stderr and done.stderr.count("\n") == 1
+    assert file.read_bytes() == Path(small_file).read_bytes()

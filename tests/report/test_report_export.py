@@ -198,3 +198,51 @@ def test_refused(source, tmp_path, arguments, code, part):
     assert (
         done.stderr.startswith("attnscope export: ") and done.stderr.count("\n") == 1 and part in done.stderr
     )
+
+
+def test_input_is_not_replaced(source, tmp_path):
+    """An output that is the input, by name or through a link, is refused, and the results are as they were."""
+    file = tmp_path / "results.json"
+    file.write_bytes(Path(source[0]).read_bytes())
+    (tmp_path / "link").symlink_to(file)
+    before = file.read_bytes()
+    for out in (file, tmp_path / "link"):
+        done = export(file, "--format", "csv", "--out", out)
+        assert (done.returncode, done.stdout) == (
+            2,
+            "",
+        ) and "named as an input and as an output" in done.stderr
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_arrives_or_fails(source, exported, tmp_path, unbuffered):
+    """Standard output that takes a part is an error, whether Python buffers or not; what arrives is whole."""
+    script = ROOT / "scripts" / "attnscope-export"
+    line = f'ulimit -f 1; exec "{sys.executable}" "{script}" "{source[0]}" --format csv > part.csv'
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 2 and "cannot write standard output" in done.stderr, done.stderr
+    whole = subprocess.run(
+        [sys.executable, script, source[0], "--format", "csv"],
+        env=environment,
+        capture_output=True,
+        timeout=600,
+    )
+    assert whole.stdout.decode() == exported["csv"]
+
+
+def test_loop_of_links_is_no_file(source, tmp_path):
+    """A loop is refused and stays."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    done = export(source[0], "--format", "csv", "--out", tmp_path / "a")
+    assert done.returncode == 2 and "cannot write" in done.stderr and (tmp_path / "a").is_symlink()
