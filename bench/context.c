@@ -130,6 +130,7 @@ json_t *bench_context(const bench_session *session) {
     json_t *context = json_object(), *conditions = bench_conditions(session);
     json_object_update(context, session->library_context);
     json_object_update(context, conditions);
+    json_object_set_new(context, "conditions", json_deep_copy(conditions));
     json_decref(conditions);
     if (json_array_size(json_object_get(context, "caches")) == 0)
         json_object_set_new(context, "caches", make_caches(m));

@@ -46,12 +46,12 @@ static int print_differences(FILE *text, const char *place, const json_t *there,
     return count;
 }
 
-static int check_conditions(const bench_session *session, const json_t *context) {
+static int check_conditions(const bench_session *session, const json_t *there) {
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
     json_t *here = bench_conditions(session);
-    const int count = stream ? print_differences(stream, "", context, here, 0) : 0;
+    const int count = stream ? print_differences(stream, "", there, here, 0) : 0;
     json_decref(here);
     if (!stream || fclose(stream) != 0) {
         free(text);
@@ -134,10 +134,11 @@ static int take_rows(bench_session *session, json_t *list) {
 static int take_file(bench_session *session, json_t *file) {
     const char *path = session->config->out;
     json_t *context = json_object_get(file, "context"), *rows = json_object_get(file, "benchmarks"),
-           *sessions = json_object_get(context, "sessions");
-    if (!json_is_array(rows) || json_array_size(sessions) == 0)
+           *sessions = json_object_get(context, "sessions"),
+           *conditions = json_object_get(context, "conditions");
+    if (!json_is_array(rows) || json_array_size(sessions) == 0 || !json_is_object(conditions))
         return cli_error("cannot resume %s: not a result file of this version of attnscope bench", path);
-    int status = check_conditions(session, context);
+    int status = check_conditions(session, conditions);
     if (status != 0)
         return status;
     session->resumed.context = json_incref(context);
@@ -234,6 +235,7 @@ void bench_resume_context(const bench_session *session, json_t *context) {
     json_array_extend(sessions, json_object_get(context, "sessions"));
     json_object_set_new(context, "sessions", sessions);
     keep_entries(session, context, "left_out", "id");
+    keep_entries(session, context, "checksums_differ", "id");
     keep_entries(session, context, "not_measured", NULL);
     merge_peaks(json_object_get(context, "peak_gflops"), json_object_get(old, "peak_gflops"));
     merge_limits(json_object_get(context, "roofline"), json_object_get(old, "roofline"));

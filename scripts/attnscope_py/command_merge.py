@@ -26,8 +26,8 @@ examples:
 `attnscope report fleet/*.json --out compared` then compares the machines.
 
 Files are of one machine when their fingerprints are equal: processor, topology, compiler, flags, libraries. Of one
-machine, files of another build, commit or seed are refused, with the fields that differ; so is a row that two files hold,
-unless --prefer says whose is kept. Rows of two machines never stand in one file.
+machine, files measured under other conditions (commit, seed, time a row, binding and the others that --resume compares)
+are refused, with the fields that differ; so is a row that two files hold, unless --prefer says whose is kept. Rows of two machines never stand in one file.
 
 exit codes: 0 done; 2 wrong usage, or a file that cannot be used; 3 files that do not fit together; 4 a file in which
 nothing was measured

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .results import Run
-
-# What has to be the same for rows to stand in one file: the build, and how a row was measured. The fingerprint holds
-# processor, topology, compiler, flags and libraries.
-_SAME = (
-    "fingerprint",
-    "schema_version",
-    "attnscope_version",
-    "commit",
-    "build_type",
-    "compiler",
-    "flags",
-    "library_version",
-)
-_SETTINGS = ("warm_up_s", "seed")
+from .results import UNDISTURBED, Run
 
 
 class MergeError(Exception):
@@ -39,12 +26,19 @@ class Source:
 
 
 def _facts(source: Source) -> dict[str, Any]:
-    context = source.run.context
-    settings = context.get("settings") if isinstance(context.get("settings"), dict) else {}
-    found = {key: context.get(key) for key in _SAME}
-    found |= {f"settings.{key}": settings.get(key, context.get(key)) for key in _SETTINGS}
-    fields = context.get("machine", {}).get("fields") if isinstance(context.get("machine"), dict) else None
-    return found | {f"machine.fields.{key}": value for key, value in (fields or {}).items()}
+    """What has to be the same for rows to stand in one file, as `bench` says it and as `--resume` compares it."""
+    conditions = source.run.context.get("conditions")
+    if not isinstance(conditions, dict) or not conditions:
+        raise MergeError(f"{source.run.path}: no conditions: it is not known how its rows were measured", 2)
+    return dict(_leaves(conditions))
+
+
+def _leaves(value: dict[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            yield from _leaves(inner, f"{place}{key}.")
+        else:
+            yield place + key, inner
 
 
 def _check(first: Source, other: Source) -> None:
@@ -64,6 +58,9 @@ def _check(first: Source, other: Source) -> None:
 def _shown(value: Any) -> str:
     text = "none" if value is None else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_Kept = tuple[Source, dict[str, Any]]  # a row, and the file that it is from
 
 
 def by_machine(sources: list[Source]) -> dict[str, list[Source]]:
@@ -97,8 +94,7 @@ def join(group: list[Source], prefer: str | None) -> dict[str, Any]:
     first = group[0]
     for other in group[1:]:
         _check(first, other)
-    context = dict(first.raw["context"])
-    rows: dict[str, tuple[Source, dict[str, Any]]] = {}
+    rows: dict[str, _Kept] = {}
     sessions: list[dict[str, Any]] = []
     for source in group:
         offset = len(sessions)
@@ -122,21 +118,79 @@ def join(group: list[Source], prefer: str | None) -> dict[str, Any]:
                 )
             if name in measured and (not had or prefer == "last"):
                 rows[name] = (source, moved)
+    numbered = [entry | {"family_index": index} for index, (_, entry) in enumerate(rows.values())]
+    return {"context": _context(group, rows, sessions), "benchmarks": numbered}
+
+
+def _context(group: list[Source], rows: dict[str, _Kept], sessions: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the whole file says, as `bench --resume` joins it: the last file's word stands, but where one file's
+    would hide another's."""
+    contexts = [source.run.context for source in group]
+    context: dict[str, Any] = {}
+    for one in contexts:
+        context |= one
     context["sessions"] = sessions
-    context["incomplete"] = any(bool(source.run.context.get("incomplete")) for source in group)
     context["merged_from"] = [
         {"host_name": source.run.host, "date": source.run.date, "rows": len(source.run.rows)}
         for source in group
     ]
-    for key in ("not_measured", "left_out"):
-        context[key] = _still_missing(group, key, rows)
+    context["left_out"] = _still_missing(group, "left_out", rows)
+    missing = _still_missing(group, "not_measured", rows)
+    context["incomplete"] = bool(missing) or any(
+        bool(one.get("incomplete")) and not one.get("not_measured") for one in contexts
+    )
+    context["not_measured"] = missing
+    if not missing:
+        del context["not_measured"]
+    context["peak_gflops"] = _peaks(contexts)
+    context["roofline"] = _limits(contexts)
+    context["checksums_differ"] = _differing(group, rows)
+    context["rows_disturbed"] = sum(_disturbed(entry) for _, entry in rows.values())
+    context["elapsed_s"] = sum(_number(one.get("elapsed_s")) for one in contexts)
+    drifts = [drift for one in reversed(contexts) if isinstance(drift := one.get("drift"), dict)]
+    if drifts:
+        context["drift"] = max(drifts, key=lambda drift: abs(_number(drift.get("change"))))
+    return context
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
+
+def _disturbed(entry: dict[str, Any]) -> bool:
+    share = entry.get("cpu_share")
+    return share is not None and not entry.get("error_occurred") and _number(share) < UNDISTURBED
+
+
+def _peaks(contexts: list[dict[str, Any]]) -> dict[str, float]:
+    """The largest of each level."""
     peaks: dict[str, float] = {}
-    for source in group:
-        for isa, value in (source.run.context.get("peak_gflops") or {}).items():
+    for context in contexts:
+        for isa, value in (context.get("peak_gflops") or {}).items():
             peaks[isa] = max(value, peaks.get(isa, 0))
-    context["peak_gflops"] = peaks
-    numbered = [entry | {"family_index": index} for index, (_, entry) in enumerate(rows.values())]
-    return {"context": context, "benchmarks": numbered}
+    return peaks
+
+
+def _limits(contexts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Limits for each number of threads that a file looked at, by the last that did."""
+    found: dict[Any, dict[str, Any]] = {}
+    for context in reversed(contexts):
+        entries = context.get("roofline")
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict):
+                found.setdefault(repr(entry.get("threads")), entry)
+    return list(found.values())
+
+
+def _differing(group: list[Source], rows: dict[str, _Kept]) -> list[dict[str, Any]]:
+    """Pairs of rows with sums that differ, of those that are kept."""
+    return [
+        entry
+        for source in group
+        for entry in source.run.context.get("checksums_differ") or []
+        if isinstance(entry, dict)
+        and all(name in rows and rows[name][0] is source for name in (entry.get("id"), entry.get("with")))
+    ]
 
 
 def _still_missing(group: list[Source], key: str, rows: dict[str, Any]) -> list[Any]:

@@ -115,19 +115,22 @@ def test_every_fact_of_machine_and_build_is_compared(begun, bench):
     """Guards that each field of the fingerprint and the commit is looked at, and all that differ are
     named."""
     results, path = begun
-    fields = results["context"]["machine"]["fields"]
+    fields = results["context"]["conditions"]["machine"]["fields"]
+    assert fields == results["context"]["machine"]["fields"]
     for name in fields:
         doctored = json.loads(json.dumps(results))
-        doctored["context"]["machine"]["fields"][name] = "another"
-        doctored["context"]["schema_version"] = 99
+        doctored["context"]["conditions"]["machine"]["fields"][name] = "another"
+        doctored["context"]["conditions"]["schema_version"] = 99
         path.write_text(json.dumps(doctored))
         outcome = bench(*QUICK, *SMALL, "--n", "32", "--resume", "--out", path)
         assert outcome.code == 2 and outcome.err.count("\n") == 1, outcome
         assert f'machine.fields.{name} "another", here {json.dumps(fields[name])}' in outcome.err
         assert "schema_version 99, here 1" in outcome.err
         assert json.loads(path.read_text()) == doctored
-    knows = "commit" in results["context"]  # a build outside a repository does not, and cannot tell
-    results["context"]["commit"] = "0123456789ab"
+    knows = (
+        "commit" in results["context"]["conditions"]
+    )  # a build outside a repository does not, and cannot tell
+    results["context"]["conditions"]["commit"] = "0123456789ab"
     path.write_text(json.dumps(results))
     outcome = bench(*QUICK, *SMALL, "--n", "32", "--resume", "--out", path)
     assert outcome.code == (2 if knows else 0)
@@ -139,8 +142,11 @@ def test_what_is_no_result_file_is_refused(begun, bench):
     results, path = begun
     twice = dict(results, benchmarks=results["benchmarks"] * 2)
     nameless = dict(results, benchmarks=[{"real_time": 1}])
-    old = dict(results, context={k: v for k, v in results["context"].items() if k != "sessions"})
-    texts = ["", "{", "[]", '{"a": 1, "a": 2}', "{}"] + [json.dumps(x) for x in (twice, nameless, old)]
+    old = [
+        dict(results, context={k: v for k, v in results["context"].items() if k != missing})
+        for missing in ("sessions", "conditions")
+    ]
+    texts = ["", "{", "[]", '{"a": 1, "a": 2}', "{}"] + [json.dumps(x) for x in (twice, nameless, *old)]
     for text in texts:
         path.write_text(text)
         outcome = bench(*QUICK, *SMALL, "--n", "64,128", "--resume", "--out", path)
@@ -169,6 +175,10 @@ def test_limits_drift_and_words_of_earlier_sessions_stay(begun, measured):
     context["peak_gflops"] |= {"scalar": 1e6, "other": 7}
     context["roofline"] = [{"threads": 7}]
     context["left_out"] = [{"id": "attention/x", "reason": "long"}, {"id": results["benchmarks"][0]["id"]}]
+    context["checksums_differ"] = [
+        {"id": "attention/x", "with": "attention/y"},
+        {"id": results["benchmarks"][0]["id"], "with": "attention/x"},
+    ]
     context |= {"runner": "lab-3", "not_measured": ["attention/y"], "incomplete": True, "rows_disturbed": 99}
     path.write_text(json.dumps(results))
     after = measured(*SMALL, "--n", "32,64", "--resume")["context"]
@@ -176,6 +186,7 @@ def test_limits_drift_and_words_of_earlier_sessions_stay(begun, measured):
     assert after["peak_gflops"] == {"scalar": 1e6, "other": 7}
     assert after["roofline"] == [{"threads": 7}]
     assert [entry["id"] for entry in after["left_out"]] == ["attention/x"]
+    assert [entry["id"] for entry in after["checksums_differ"]] == ["attention/x"]
     assert after["runner"] == "lab-3"
     assert after["not_measured"] == ["attention/y"] and after["incomplete"] is True
     disturbed = [r for r in strict(path.read_text())["benchmarks"] if r["cpu_share"] < 0.95]

@@ -61,6 +61,18 @@ def roofline(threads: int, speed: float = 1.0) -> dict[str, Any]:
     }
 
 
+def conditions() -> dict[str, Any]:
+    """What rows of one file have in common, as `context.conditions` says it."""
+    return {
+        "schema_version": 1,
+        "commit": "0123456789abcdef0123456789abcdef01234567",
+        "seed": 1,
+        "settings": {"min_time_s": 0.5, "repetitions": 1, "one_call": False, "bind": True},
+        "machine": {"fields": {"brand": "Example Processor", "build_type": "release", "flags": "-O2"}},
+        "memory": {"transparent_huge_pages": "madvise"},
+    }
+
+
 def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
     return {
         "date": "2026-11-30T08:00:00+00:00",
@@ -68,6 +80,7 @@ def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
         "cpu": f"Example Processor of {host}",
         "compiler": "gcc 12.2.0",
         "commit": "0123456789abcdef0123456789abcdef01234567",
+        "conditions": conditions(),
         "fingerprint": f"{abs(hash(host)) % 16**16:016x}",
         "caches": [
             {"type": "Data", "level": 1, "size": 49152, "num_sharing": 1},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from attnscope_py import results, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE, THERE = "0123456789abcdef", "fedcba9876543210"
@@ -64,24 +65,76 @@ def test_joined_by_machine(write, tmp_path):
     assert len(more["context"]["sessions"]) == 3
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"commit": "f" * 40},
-        {"compiler": "clang 14.0.6"},
-        {"build_type": "debug"},
-        {"settings": {"seed": 7}},
-        {"machine": {"fields": {"microcode": "0x2"}}},
-    ],
-)
-def test_other_builds_are_refused(write, tmp_path, changes):
-    """Equal fingerprints do not make files comparable whose build, seed or machine differ: exit 3, with the field."""
-    a, b = write("a.json", rows("dense")), write("b.json", rows("causal"), **changes)
-    done = merge(a, b, "--out", tmp_path / "out")
-    assert (done.returncode, done.stdout) == (3, "") and done.stderr.count("\n") == 1
-    field = next(iter(changes))
-    assert (field if field not in ("settings", "machine") else f"{field}.") in done.stderr
+def leaves(value, place=()):
+    """The paths of all values that are no objects."""
+    for key, inner in value.items():
+        yield from leaves(inner, (*place, key)) if isinstance(inner, dict) else [(*place, key)]
+
+
+@pytest.mark.parametrize("path", list(leaves(synthetic.conditions())), ids=".".join)
+@pytest.mark.parametrize("there", [True, False])
+def test_other_conditions_are_refused(write, tmp_path, path, there):
+    """Equal fingerprints do not make files comparable when anything else differs that `--resume` would refuse, or
+    one file does not say it: exit 3, with the field's name, whichever file comes first."""
+    changed = synthetic.conditions()
+    *places, name = path
+    inner = changed
+    for place in places:
+        inner = inner[place]
+    if there:
+        inner[name] = "another"
+    else:
+        del inner[name]
+    files = [write("a.json", rows("dense")), write("b.json", rows("causal"), conditions=changed)]
+    for order in (files, files[::-1]):
+        done = merge(*order, "--out", tmp_path / "out")
+        assert (done.returncode, done.stdout) == (3, "") and done.stderr.count("\n") == 1
+        assert (
+            f"differ in {'.'.join(path)} (" in done.stderr and ("another" if there else "none") in done.stderr
+        )
     assert not (tmp_path / "out").exists()
+
+
+def test_what_the_whole_file_says(write, tmp_path):
+    """No file's word is lost behind another's, whichever comes first: limits of every number of threads, the largest
+    drift, the time of all, sums that differ, and how many of the rows that stay were disturbed."""
+    one, two = rows("dense", cpu_share=0.5), rows("causal", cpu_share=0.6)
+    name = one[0]["id"]
+    a = write(
+        "a.json",
+        one,
+        roofline=[synthetic.roofline(1)],
+        drift={"change": 0.01, "flagged": False},
+        elapsed_s=3,
+        rows_disturbed=2,
+        checksums_differ=[{"id": one[1]["id"], "with": name}],
+        runner="lab-3",
+    )
+    b = write(
+        "b.json",
+        [*two, synthetic.row("dense", "flash", "avx2", 128, [7.0] * 7)],
+        roofline=[synthetic.roofline(1, 2.0), synthetic.roofline(2)],
+        drift={"change": -0.4, "flagged": True},
+        elapsed_s=4,
+        rows_disturbed=2,
+        checksums_differ=[{"id": two[1]["id"], "with": two[0]["id"]}],
+    )
+    for order in ((a, b), (b, a)):
+        keeps_a = order[0] == a
+        for prefer, of_a in (("first", keeps_a), ("last", not keeps_a)):
+            done = merge(*order, "--out", tmp_path / "out", "--prefer", prefer)
+            assert done.returncode == 0, done.stderr
+            context = json.loads((tmp_path / "out" / f"{HERE}.json").read_text())["context"]
+            limits = {entry["threads"]: entry for entry in context["roofline"]}
+            assert len(context["roofline"]) == 2
+            assert limits == {1: synthetic.roofline(1, 2.0 if keeps_a else 1.0), 2: synthetic.roofline(2)}
+            assert context["drift"] == {"change": -0.4, "flagged": True}
+            assert context["elapsed_s"] == 7 and context["runner"] == "lab-3"
+            assert context["rows_disturbed"] == (4 if of_a else 3)
+            # Sums of a row that gave way are no longer of this file.
+            assert len(context["checksums_differ"]) == (2 if of_a else 1)
+    report = summary.warnings([results.load_run(str(tmp_path / "out" / f"{HERE}.json"))])
+    assert any("drifted" in line and "40.0 % less" in line for line in report)
 
 
 @pytest.mark.parametrize("prefer", [None, "first", "last"])
@@ -121,6 +174,20 @@ def test_what_failed_gives_way(write, tmp_path):
         assert not found[name].get("error_occurred") and len(found) == 2
         assert made["context"]["not_measured"] == ["attention/never"] and made["context"]["left_out"] == []
         assert made["context"]["incomplete"] is True
+    whole = [
+        write("bad.json", bad + rows("causal", (128,)), incomplete=True, not_measured=[name]),
+        write("good.json", good),
+    ]
+    for order in (whole, whole[::-1]):
+        assert merge(*order, "--out", tmp_path / "out").returncode == 0
+        made = json.loads((tmp_path / "out" / f"{HERE}.json").read_text())["context"]
+        assert made["incomplete"] is False and "not_measured" not in made
+        # A file that was ended before it could say what is missing stays incomplete.
+        write("good.json", good, incomplete=True)
+        assert merge(*order, "--out", tmp_path / "out").returncode == 0
+        made = json.loads((tmp_path / "out" / f"{HERE}.json").read_text())["context"]
+        assert made["incomplete"] is True
+        write("good.json", good)
 
 
 def test_refused(write, tmp_path):
@@ -129,7 +196,15 @@ def test_refused(write, tmp_path):
     nameless = synthetic.write(
         tmp_path / "n.json", rows("dense"), change=lambda made: made["context"].pop("fingerprint")
     )
+    old = synthetic.write(
+        tmp_path / "o.json",
+        rows("causal"),
+        change=lambda made: made["context"].pop("conditions"),
+        fingerprint=HERE,
+    )
     for arguments, part in (
+        ((a, old, "--out", tmp_path / "x"), "conditions"),
+        ((old, a, "--out", tmp_path / "x"), "conditions"),
         ((), "no result file"),
         ((a,), "--out"),
         ((a, "--out", tmp_path / "x", "--prefer", "best"), "'best'"),
