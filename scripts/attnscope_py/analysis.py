@@ -61,8 +61,8 @@ def _variant_of(row: Row) -> Variant:
 
 def _fit(series: Series) -> None:
     points = series.points
-    if len({p.n for p in points}) < st.MIN_POINTS:
-        series.regime = f"no exponent: {len(points)} of at least {st.MIN_POINTS} lengths"
+    if len(series.lengths) < st.MIN_POINTS:
+        series.regime = f"no exponent: {len(series.lengths)} of at least {st.MIN_POINTS} lengths"
         return
     # Below its window a pattern is dense: one sum of terms does not describe both.
     restricted = [p for p in points if p.n > window_extent(series.variant.pattern)]
@@ -178,7 +178,7 @@ class Section:
     @property
     def drawable(self) -> bool:
         """Is there anything over n to draw?"""
-        return any(len(s.points) > 1 for s in self.series)
+        return any(len(s.lengths) > 1 for s in self.series)
 
     def of(
         self, *, run: Run | None = None, variant: Variant | None = None, isa: str | None = None

@@ -68,7 +68,7 @@ def peak(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}')}: n={', '.join(lengths)}, without a percentage of a peak "
         "in the file"
         for s in section.series
-        if len(s.points) > 1 and (lengths := [f"{p.n}" for p in s.points if p.row.pct_peak is None])
+        if len(s.lengths) > 1 and (lengths := [f"{p.n}" for p in s.points if p.row.pct_peak is None])
     ]
     columns = (
         *lines.machine_column(section),

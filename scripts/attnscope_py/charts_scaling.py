@@ -121,7 +121,7 @@ def _quantities(series: list[Series], scale_of_pairs: list[Series]) -> tuple[lin
 
 def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
     """Time against n and, beside it, time per useful pair; a row of panels for each variant."""
-    series = [s for s in section.series if len(s.points) > 1]
+    series = [s for s in section.series if len(s.lengths) > 1]
     if not series:
         return None
     several = len(lines.runs_of(section.series)) > 1
@@ -177,7 +177,7 @@ def patterns(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
     """Dense, window and sparse in one plot for each algorithm and ISA level: time, and time per pair."""
     if section.group.kind != "attention":
         return None
-    series = [s for s in section.series if len(s.points) > 1]
+    series = [s for s in section.series if len(s.lengths) > 1]
     by_algorithm: dict[str, set[str]] = {}
     for s in series:
         by_algorithm.setdefault(s.variant.algorithm, set()).add(s.variant.pattern)

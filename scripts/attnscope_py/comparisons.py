@@ -104,7 +104,7 @@ def crossovers(sections: Sequence[Section]) -> list[Crossover]:
     """Of every run: naive against flash, patterns of different kinds, ISA levels, and one thread against several."""
     found = []
     for section in sections:
-        series = [s for s in section.series if len(s.points) > 1]
+        series = [s for s in section.series if len(s.lengths) > 1]
         attention = [s for s in series if s.group.kind == "attention"]
         levels = sorted(series, key=lambda s: isa_rank(s.isa))
         for kind, pairs in (

@@ -132,7 +132,7 @@ def single_lengths(section: Section) -> list[str]:
     return [
         f"{name_of(section, s, f'{s.variant.label}, {s.isa}')}: n={s.last.n} alone, and a line needs two lengths"
         for s in section.series
-        if len(s.points) < 2
+        if len(s.lengths) < 2
     ]
 
 

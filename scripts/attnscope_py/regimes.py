@@ -30,7 +30,7 @@ class Border:
 class Regime:
     n_low: int  # the first and the last length that was measured in it
     n_high: int
-    points: int
+    points: int  # different lengths
     exponent: st.Exponent | None
     lower: Border | None  # None: where the measurements begin or end
     upper: Border | None
@@ -95,7 +95,7 @@ def overhead(lengths: Sequence[int], model: TwoTerm | None) -> Border | None:
 
 def borders(series: Series, model: TwoTerm | None) -> list[Border]:
     """All of a series, sorted, that have measured lengths on both sides."""
-    lengths = [p.n for p in series.points]
+    lengths = series.lengths
     found = working_sets(series)
     extent = window_extent(series.variant.pattern)
     if extent:
@@ -160,7 +160,7 @@ def _apart(regime: Regime) -> bool:
 def regimes(series: Series, model: TwoTerm | None) -> list[Regime]:
     """Those of a series, each with its exponent where it has MIN_POINTS lengths."""
     points = series.points
-    divided = _merge(_divide([p.n for p in points], borders(series, model)))
+    divided = _merge(_divide(series.lengths, borders(series, model)))
     result = []
     for regime in divided:
         if regime.points >= st.MIN_POINTS:

@@ -30,7 +30,7 @@ _ID_PARTS = (
     ("head_dim", re.compile(r"d(\d{1,18})")),
     ("queries", re.compile(r"nq(\d{1,18})")),
     ("keys", re.compile(r"nk(\d{1,18})")),
-    ("threads_used", re.compile(r"t(\d{1,18})")),
+    ("threads", re.compile(r"t(\d{1,18})")),
     ("value_dim", re.compile(r"dv(\d{1,18})")),
     ("keys", re.compile(r"n(\d{1,18})")),  # of a kernel
 )
@@ -61,7 +61,7 @@ class Row:
     keys: int | None
     head_dim: int | None
     value_dim: int | None
-    threads: int | None
+    threads: int | None  # that were asked for, which is what rows are compared by; fewer may have had work
     extras: tuple[str, ...]  # suffixes of the id that are not default, without the stage
     stage: str | None
     median_ns: float
@@ -313,7 +313,8 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         keys=integer("keys", "n"),  # a kernel has one length, n
         head_dim=head_dim,
         value_dim=value_dim if value_dim is not None else head_dim,
-        threads=integer("threads_used"),
+        # In a file that Google Benchmark writes by itself the field is always 1.
+        threads=said.get("threads", _count(row, "threads", where)) or None,
         extras=tuple(said["extras"]),
         stage=_string(row, "stage", where) or said["stage"],
         median_ns=middle,

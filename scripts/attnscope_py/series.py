@@ -150,6 +150,11 @@ class Series:
     pair_exponent: float | None = None  # how the useful pairs grow over the same points
 
     @property
+    def lengths(self) -> list[int]:
+        """Each once: two rows may differ in no more than what was asked for and not run."""
+        return sorted({p.n for p in self.points})
+
+    @property
     def last(self) -> Point:
         return self.points[-1]
 

@@ -103,10 +103,11 @@ def row(
     *,
     stage: str | None = None,
     extras: str = "",
+    threads: int = 1,
     **changes: Any,
 ) -> dict[str, Any]:
     """One row; `changes` replace fields, a value of None takes one away."""
-    row_id = f"attention/{pattern}/{algorithm}/{isa}/f32/b1/h1/kv1/d64/nq{n}/nk{n}/t1{extras}"
+    row_id = f"attention/{pattern}/{algorithm}/{isa}/f32/b1/h1/kv1/d64/nq{n}/nk{n}/t{threads}{extras}"
     if stage:
         row_id += f"/stage:{stage}"
     ordered = sorted(samples)
@@ -120,7 +121,7 @@ def row(
         "run_type": "iteration",
         "repetitions": 1,
         "repetition_index": 0,
-        "threads": 1,
+        "threads": threads,
         "iterations": 100,
         "real_time": median,
         "cpu_time": median,
@@ -137,7 +138,7 @@ def row(
         "keys": n,
         "head_dim": 64,
         "value_dim": 64,
-        "threads_used": 1,
+        "threads_used": threads,
         "pairs_useful": pairs(pattern, n),
         "pairs_executed": pairs(pattern, n),
         "pairs_dense": n * n,

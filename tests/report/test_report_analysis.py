@@ -71,17 +71,18 @@ def test_groups(tmp_path):
             {},
             {"dtype": "bf16"},
             {"head_dim": 128},
-            {"threads_used": 2},
             {"queries": 1},
             {"kv_heads": 2, "heads": 8},
         )
     ):
         rows += [row | changes | {"id": f"{row['id']}/x{index}"} for row in synthetic.power_law(1.0, 2.0)]
+    rows += synthetic.power_law(1.0, 2.0, threads=2)
     sections = analysis.sections([load(tmp_path, rows)])
     assert len(sections) == 6
     assert {s.group.label for s in sections} >= {
         "bf16, 1 head, head dimension 64, 1 thread",
         "f32, 1 head, head dimension 64, 1 query, 1 thread",
+        "f32, 1 head, head dimension 64, 2 threads",
         "f32, 8 heads, 2 key/value heads, head dimension 64, 1 thread",
     }
 

@@ -17,10 +17,8 @@ def threaded(threads, lengths=LENGTHS, per_n=1000.0, **changes):
     """Rows of flash with this number of threads; changes are of fields."""
     rows = []
     for n in lengths:
-        row = synthetic.row("dense", "flash", "avx2", n, [per_n * n] * 7, threads_used=threads) | changes
-        for name in ("id", "name", "run_name"):
-            row[name] = row[name].replace("/t1", f"/t{threads}")
-        rows.append(row)
+        row = synthetic.row("dense", "flash", "avx2", n, [per_n * n] * 7, threads=threads)
+        rows.append(row | changes)
     return rows
 
 

@@ -19,16 +19,13 @@ def sections_of(tmp_path, rows):
     return analysis.sections([load_run(synthetic.write(tmp_path / "r.json", rows))])
 
 
-def rows_of(pattern, algorithm, isa, time, lengths=LENGTHS, rng=None, noise=0.01, **changes):
+def rows_of(pattern, algorithm, isa, time, lengths=LENGTHS, rng=None, noise=0.01, threads=1, **changes):
     """Rows with times time(n) and, given a generator, with noise between rows and one-sided noise within them."""
     made = []
     for n in lengths:
         row = time(n) * math.exp(rng.gauss(0, noise) if rng else 0)
         samples = [row * math.exp(abs(rng.gauss(0, noise)) if rng else 0.001 * i) for i in range(7)]
-        row = synthetic.row(pattern, algorithm, isa, n, samples) | changes
-        if "threads_used" in changes:
-            row["id"] = row["name"] = row["id"].replace("/t1", f"/t{changes['threads_used']}")
-        made.append(row)
+        made.append(synthetic.row(pattern, algorithm, isa, n, samples, threads=threads) | changes)
     return made
 
 
@@ -178,7 +175,7 @@ def test_what_is_compared(tmp_path):
         for pattern in ("dense", "window=256", "stride=4"):
             rows += rows_of(pattern, "flash", isa, lambda n, s=speed: s * n**2)
         rows += rows_of("dense", "naive", isa, lambda n, s=speed: s * n**2)
-        rows += rows_of("dense", "flash", isa, lambda n, s=speed: s * n**2 / 2 + 1e6, threads_used=2)
+        rows += rows_of("dense", "flash", isa, lambda n, s=speed: s * n**2 / 2 + 1e6, threads=2)
     found = comparisons.crossovers(sections_of(tmp_path, rows))
     assert {kind: sum(c.kind == kind for c in found) for kind in comparisons.KINDS} == {
         "algorithm": 2,
@@ -198,7 +195,7 @@ def test_what_is_compared(tmp_path):
 # Guards thread scaling: speed-up over one thread and its share for each thread, with an interval.
 def test_thread_scaling(tmp_path):
     rows = rows_of("dense", "flash", "avx2", lambda n: 3.0 * n**2, rng=random.Random(1))
-    rows += rows_of("dense", "flash", "avx2", lambda n: 1.0 * n**2, rng=random.Random(2), threads_used=4)
+    rows += rows_of("dense", "flash", "avx2", lambda n: 1.0 * n**2, rng=random.Random(2), threads=4)
     found = comparisons.thread_scaling(sections_of(tmp_path, rows))
     assert [t.n for t in found] == LENGTHS
     for t in found:

@@ -203,7 +203,7 @@ def test_parse_id():
         "avx2",
         "f32",
     )
-    assert [said[k] for k in ("batch", "heads", "kv_heads", "head_dim", "queries", "keys", "threads_used")] == [
+    assert [said[k] for k in ("batch", "heads", "kv_heads", "head_dim", "queries", "keys", "threads")] == [
         1, 8, 2, 64, 1, 4096, 2,
     ]  # fmt: skip
     assert (said["value_dim"], said["stage"], said["extras"]) == (32, "qk", ["cap30", "alibi"])
