@@ -1,6 +1,9 @@
 """Strict reading: what must be there, what may be missing, and what is said when a file cannot be used."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 import synthetic
@@ -287,3 +290,14 @@ def test_aggregates_are_ignored(tmp_path):
 def test_stages_of_design():
     # Guards the order in which stages are stacked and listed.
     assert results.STAGES == ("qk", "scale", "mask", "softmax", "pv")
+
+
+# Guards that a failure can be replayed: two processes write the same file, whatever hashes they have.
+def test_synthetic_files_are_the_same_in_every_process(tmp_path):
+    written = []
+    for seed in ("1", "2"):
+        out = tmp_path / f"{seed}.json"
+        command = [sys.executable, synthetic.__file__, str(out)]
+        subprocess.run(command, check=True, timeout=600, env=os.environ | {"PYTHONHASHSEED": seed})
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
