@@ -25,8 +25,8 @@ enum {
     BENCH_MAX_SIZES = 256, /* lengths in --n */
     BENCH_MAX_ROWS = 20000,
     BENCH_MAX_N = 1 << 24,
-    BENCH_MAX_PARTS = 8,                          /* steps an octave */
-    BENCH_MAX_BORDERS = 2 * MACHINE_CACHE_LEVELS, /* of regimes */
+    BENCH_MAX_PARTS = 8,                      /* steps an octave */
+    BENCH_MAX_BORDERS = MACHINE_CACHE_LEVELS, /* of regimes */
 };
 
 /* ---- Inputs (inputs.c) -------------------------------------------------- */
@@ -250,10 +250,11 @@ void bench_help(void);
 /* Adds 2^(k/parts) for k = 0, 1, ... that lie in low..high: to the nearest multiple of 8 where they are no
  * power of two and 32 or more, else to the nearest integer. False when there is none, or no room. */
 bool bench_add_steps(int64_t low, int64_t high, int parts, bench_numbers *sizes);
-/* Lengths above which K and V of a head, n * (D + Dv) * bytes, or the scores of naive, n * n * 4, pass one of
- * the caches (0: unknown); ascending. Returns how many there are. */
-int bench_borders(const attn_problem *problem, attn_algorithm algorithm, const int64_t *cache_bytes,
-                  double border[BENCH_MAX_BORDERS]);
+/* Lengths above which what a head works on passes one of the caches (0: unknown), as `working_sets` of the
+ * report has them: K and V, n * (D + Dv) * bytes, of a window alone no more than its keys; of naive the
+ * scores too, n * queries * 4 (queries 0: n). Ascending. Returns how many there are. */
+int bench_borders(const attn_problem *problem, int64_t queries, attn_algorithm algorithm,
+                  const int64_t *cache_bytes, double border[BENCH_MAX_BORDERS]);
 /* `sizes` (powers of two, ascending), with the half octaves of each regime between two borders that has fewer
  * than four of them. */
 void bench_refine(const bench_numbers *sizes, const double *border, int borders, bench_numbers *refined);

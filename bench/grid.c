@@ -24,16 +24,31 @@ bool bench_add_steps(int64_t low, int64_t high, int parts, bench_numbers *sizes)
     return sizes->count > before;
 }
 
-int bench_borders(const attn_problem *p, attn_algorithm algorithm, const int64_t *cache_bytes,
-                  double border[BENCH_MAX_BORDERS]) {
-    const double row_bytes = (double)((p->head_dim + p->value_dim) * (int64_t)attn_dtype_bytes(p->dtype));
+/* Keys that are live at a time where nothing but a window selects; 0 where all are. */
+static double window_extent(const attn_pattern *p) {
+    const uint32_t clips = ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT | ATTN_PREFIX;
+    if ((p->terms & ~clips) != ATTN_WINDOW || p->window_left == ATTN_WINDOW_INF ||
+        p->window_right == ATTN_WINDOW_INF)
+        return 0;
+    return (double)p->window_left + (double)p->window_right + 1;
+}
+
+int bench_borders(const attn_problem *p, int64_t queries, attn_algorithm algorithm,
+                  const int64_t *cache_bytes, double border[BENCH_MAX_BORDERS]) {
+    const double key_bytes = (double)((p->head_dim + p->value_dim) * (int64_t)attn_dtype_bytes(p->dtype));
+    const double extent = window_extent(&p->pattern);
     int count = 0;
     for (int level = 0; level < MACHINE_CACHE_LEVELS; level++) {
-        if (cache_bytes[level] <= 0)
+        const double cache = (double)cache_bytes[level];
+        if (cache <= 0)
             continue;
-        border[count++] = (double)cache_bytes[level] / row_bytes;
-        if (algorithm == ATTN_NAIVE)
-            border[count++] = sqrt((double)cache_bytes[level] / 4);
+        /* The scores are float32 whatever the operands are. */
+        if (algorithm == ATTN_NAIVE && queries == 0)
+            border[count++] = (sqrt(key_bytes * key_bytes + 16 * cache) - key_bytes) / 8;
+        else if (algorithm == ATTN_NAIVE)
+            border[count++] = cache / (key_bytes + 4 * (double)queries);
+        else if (extent == 0 || extent * key_bytes > cache)
+            border[count++] = cache / key_bytes;
     }
     for (int i = 1; i < count; i++) {
         for (int k = i; k > 0 && border[k] < border[k - 1]; k--) {

@@ -276,8 +276,12 @@ static int standard_series(const bench_config *config, const char *pattern, attn
     bench_config series = *config;
     series.algorithms = (bench_numbers){{algorithm}, 1};
     double border[BENCH_MAX_BORDERS];
-    const bench_row shape = first_row(config, 1);
-    const int borders = bench_borders(&shape.problem, algorithm, config->cache_bytes, border);
+    bench_row shape = first_row(config, 1);
+    const int parsed = set_pattern(rows, &shape, pattern);
+    if (parsed != 0)
+        return parsed;
+    const int borders =
+        bench_borders(&shape.problem, config->queries, algorithm, config->cache_bytes, border);
     bench_numbers sizes = config->sizes;
     if (!config->sizes_given)
         bench_refine(&config->sizes, border, borders, &sizes);

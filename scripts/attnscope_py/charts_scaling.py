@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import formats, lines, theme
+from . import formats, lines, regimes, theme
 from .analysis import Section
 from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, provenance
 from .series import Series
 from .summary import fit_doubt
 
-_CACHE_NAMES = {1: "L1d", 2: "L2", 3: "L3"}
-
 
 def _working_sets(s: Series) -> list[tuple[float, str]]:
-    """The n at which what a head works on outgrows each cache, with the formula that says so."""
-    row = s.points[0].row
-    element = {"f32": 4, "bf16": 2, "f16": 2}.get(row.dtype or "")
-    crossings = []
-    for level, name in _CACHE_NAMES.items():
-        cache = s.run.cache_bytes(level)
-        if not cache:
-            continue
-        if s.variant.algorithm == "naive":
-            if row.queries == row.keys:
-                crossings.append(((cache / 4) ** 0.5, f"4n² = {name}, {formats.size(cache)}"))
-        elif element and row.head_dim and row.value_dim:
-            per_key = (row.head_dim + row.value_dim) * element
-            crossings.append((cache / per_key, f"{per_key}n = {name}, {formats.size(cache)}"))
-    return [(n, text) for n, text in crossings if s.points[0].n < n < s.points[-1].n]
+    """The borders at caches that lie within the lengths, with the formula that says where they are."""
+    return [(b.n, b.reason) for b in regimes.working_sets(s) if s.points[0].n < b.n < s.points[-1].n]
 
 
 def _scaling_table(section: Section) -> Table:
@@ -151,7 +136,7 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
     caption = [f"{section.group.label}.", beside if with_pairs else alone, INTERVALS]
     if crossed:
         caption.append(
-            "Vertical lines: n at which a head's keys and values (flash) or scores (naive) fill a cache."
+            "Vertical lines: n at which a head's keys and values, for naive with its scores, fill a cache."
         )
     if any(lines.side_by_side([s for s in series if s.variant == v]) for v in section.variants):
         caption.append(SIDE_BY_SIDE)

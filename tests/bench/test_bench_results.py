@@ -327,8 +327,9 @@ def test_half_octaves(bench, measured):
 
 
 def test_standard_sweep_has_four_lengths_in_each_regime(bench):
-    """Guards that exponents can be fitted above and below each border of a cache, where K and V or the scores
-    outgrow it: four lengths of each regime are planned or named as left out, unless even half octaves are fewer."""
+    """Guards that exponents can be fitted above and below each border of a cache, where K and V, for naive with
+    the scores, outgrow it: four lengths of each regime are planned or named as left out, unless even half
+    octaves are fewer."""
     caches = json.loads(subprocess.run([program(), "info", "--json"], capture_output=True, check=True).stdout)
     sizes = {cache["level"]: cache["bytes"] for cache in caches["topology"]["caches"]}
     assert sizes
@@ -336,8 +337,11 @@ def test_standard_sweep_has_four_lengths_in_each_regime(bench):
     out = bench("--dry-run").out
     for algorithm, pattern in (("naive", "dense"), ("flash", "causal")):
         lengths = sorted({int(n) for n in re.findall(rf"/{pattern}/{algorithm}/scalar/.*/nk(\d+)/", out)})
-        borders = [size / 512 for size in sizes.values()]
-        borders += [math.sqrt(size / 4) for size in sizes.values()] if algorithm == "naive" else []
+        # 512 n, for naive with 4 n n
+        borders = [
+            (math.sqrt(512**2 + 16 * size) - 512) / 8 if algorithm == "naive" else size / 512
+            for size in sizes.values()
+        ]
         for low, high in itertools.pairwise([0, *sorted(borders), math.inf]):
             possible = [n for n in half if low < n <= high]
             assert len([n for n in lengths if low < n <= high]) >= min(4, len(possible)), (low, high)

@@ -2,10 +2,12 @@
 
 import math
 import random
+import re
+from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import analysis, regimes, twoterm
+from attnscope_py import analysis, charts_scaling, regimes, twoterm
 from attnscope_py import statistics as st
 from attnscope_py.results import load_run
 from scipy import stats
@@ -184,25 +186,32 @@ def test_divisions_hold_their_rules():
         assert merged <= len(found)
 
 
-# Guards the working set: keys and values of a head, with the scores for naive; of a window no more than its keys;
-# half the bytes of a 16-bit type.
-@pytest.mark.parametrize(
-    ("pattern", "algorithm", "dtype", "expected"),
-    [
-        ("dense", "flash", "f32", (1 << 20) / 512),
-        ("dense", "flash", "bf16", (1 << 20) / 256),
-        ("dense", "naive", "f32", (math.sqrt(512**2 + 16 * (1 << 20)) - 512) / 8),
-        ("window=256", "flash", "f32", None),
-        ("window=4096", "flash", "f32", (1 << 20) / 512),
-        ("window=256,sink=4", "flash", "f32", (1 << 20) / 512),
-    ],
-)
-def test_working_sets(tmp_path, pattern, algorithm, dtype, expected):
+_BORDER = re.compile(r'^BORDER\("([^"]+)", (\w+), (\w+), (\d+), (\d+), (\d+), (\d+), (\d+)\)$', re.MULTILINE)
+BORDERS = _BORDER.findall((Path(__file__).parents[1] / "borders.def").read_text(encoding="utf-8"))
+
+
+# Guards the table against being read in part: each of its lines is one.
+def test_all_borders_are_read():
+    text = (Path(__file__).parents[1] / "borders.def").read_text(encoding="utf-8")
+    assert len(BORDERS) == text.count("\nBORDER(") > 20
+
+
+# Guards the working set, where the harness has it and where the charts mark it: keys and values of a head, with the
+# scores for naive; of a window no more than its keys; half the bytes of a 16-bit type.
+@pytest.mark.parametrize("border", BORDERS, ids=" ".join)
+def test_working_sets(tmp_path, border):
+    pattern, algorithm, dtype, *numbers = border
+    head_dim, value_dim, queries, cache, expected = map(int, numbers)
+    changes = {"pattern": pattern, "dtype": dtype.lower(), "head_dim": head_dim, "value_dim": value_dim}
     rows = [
-        synthetic.row("dense", algorithm, "avx2", n, [1.0 * n] * 3) | {"pattern": pattern, "dtype": dtype}
+        synthetic.row("dense", algorithm.lower(), "avx2", n, [1.0 * n] * 3)
+        | changes
+        | {"queries": queries or n}
         for n in LENGTHS
     ]
-    file = synthetic.write(tmp_path / "r.json", rows, caches=caches(L2=1 << 20))
+    file = synthetic.write(tmp_path / "r.json", rows, caches=caches(L2=cache))
     (section,) = analysis.sections([load_run(file)])
-    found = [border.n for border in regimes.working_sets(section.series[0])]
-    assert found == ([pytest.approx(expected)] if expected else [])
+    (series,) = section.series
+    found = regimes.working_sets(series)
+    assert [b.n for b in found] == ([pytest.approx(expected, rel=1e-14)] if expected else [])
+    assert charts_scaling._working_sets(series) == [(b.n, b.reason) for b in found]
