@@ -275,6 +275,7 @@ static int with_machine(int argc, char **argv, const machine *m) {
     bench_pool_free(session.pool);
     free(session.order);
     free(session.limits);
+    bench_expectations_free(&session.expected);
     free(session.again.result.samples_ns);
     json_decref(session.library_context);
     bench_resumed_free(&session.resumed);

@@ -121,10 +121,11 @@ typedef struct bench_result {
     int64_t samples_planned; /* of one repetition */
     double median_ns, min_ns, max_ns, cpu_ns;
     double p05_ns, p25_ns, p75_ns, p95_ns;
-    double wall_ns;      /* of all samples, with what ran between them */
-    double cpu_share;    /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
-    double checksum;     /* sum of the output */
-    double checksum_abs; /* of its absolute values; 0 for a kernel */
+    double wall_ns;       /* of all samples, with what ran between them */
+    double cpu_share;     /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
+    double checksum;      /* sum of the output */
+    double checksum_abs;  /* of its absolute values; 0 for a kernel */
+    double out_tolerance; /* the largest of those elements that were compared; 0: none was */
     int64_t resident_before, resident_peak; /* bytes of the process; -1 unknown */
     int64_t huge_bytes;                     /* of tensors and workspace, in huge pages; -1 unknown */
     counters_sum counted;                   /* beside the samples; no calls where nothing was */

@@ -281,6 +281,7 @@ static void judge(bench_session *session, bench_row *row) {
         snprintf(row->error, sizeof row->error, "the output is not finite (its sum is %g)", checksum);
         return;
     }
+    bench_check_output(&session->expected, &session->instance, (uint64_t)session->config->seed, row);
     if (r->repetitions > 1)
         bench_check_repeat(row, checksum);
     r->checksum = checksum;

@@ -114,6 +114,8 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     bench_set_real(object, "checksum", r->checksum);
     if (row->kind != BENCH_KERNEL)
         bench_set_real(object, "checksum_abs", r->checksum_abs);
+    if (r->out_tolerance > 0) /* else nothing was compared */
+        bench_set_real(object, "out_tolerance", r->out_tolerance);
     add_memory(row, object);
     json_t *counted = bench_counting_row(row);
     if (counted)

@@ -91,6 +91,7 @@ static bool take_result(bench_row *row, const json_t *from) {
         .cpu_share = number(from, "cpu_share"),
         .checksum = number(from, "checksum"),
         .checksum_abs = number(from, "checksum_abs"),
+        .out_tolerance = number(from, "out_tolerance"),
         .peak_gflops = number(from, "peak_gflops"),
         .ghz = number(from, "effective_ghz"),
         .threads_used = (int)number(from, "threads_used"),

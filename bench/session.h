@@ -31,6 +31,13 @@ typedef struct bench_resumed {
 /* The hardware counters of the pool's threads (counting.c). */
 typedef struct bench_counting bench_counting;
 
+/* What the reference computes for some queries of each problem (expected.c). */
+typedef struct bench_expected bench_expected;
+typedef struct bench_expectations {
+    bench_expected *item; /* owned */
+    int count;
+} bench_expectations;
+
 /* Where the time of the rows goes. */
 typedef enum bench_part {
     BENCH_PREPARING, /* plan, data, workspace, the call that checks */
@@ -51,6 +58,7 @@ typedef struct bench_session {
     bench_counting *counting; /* owned; NULL before the first row */
     bench_limits *limits;
     int limits_count;
+    bench_expectations expected;
 
     /* The order of the run; the last may be the first again, in `again`. */
     bench_row **order;
@@ -141,13 +149,25 @@ typedef struct bench_shares {
 /* False where the limits were not measured. */
 bool bench_shares_of(const bench_session *session, const bench_row *row, bench_shares *shares);
 
+/* ---- expected.c ---- */
+
+/* Turns the row into an error if queries of its output are not what the reference makes of them, to rounding;
+ * what that is, is computed once a problem. `seed` draws the queries. Notes result.out_tolerance. */
+void bench_check_output(bench_expectations *known, const bench_instance *instance, uint64_t seed,
+                        bench_row *row);
+void bench_expectations_free(bench_expectations *known);
+
 /* ---- checksums.c ---- */
+
+/* The id that all rows of one problem share. */
+void bench_problem_id(const bench_row *row, char id[BENCH_ID_BYTES]);
 
 /* Turns the row into an error if its output's sum is not to the bit what it was before. */
 void bench_check_repeat(bench_row *row, double checksum);
 /* How far apart the sums of two implementations of the row's problem may be. */
 double bench_checksum_tolerance(const bench_row *row);
-/* Rows of one problem whose sums differ by more from those of the first of them, as an array of objects. */
+/* Rows of one problem whose sums differ by more from those of the first of them, as an array of objects; NULL
+ * without memory. */
 json_t *bench_checksums_differ(const bench_rows *rows);
 
 /* ---- resume.c ---- */

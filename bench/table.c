@@ -118,6 +118,8 @@ void bench_warnings(const bench_session *session) {
             fprintf(stderr, "attnscope bench: no result for %s: %s\n", rows->row[i].id, rows->row[i].error);
     }
     json_t *differ = bench_checksums_differ(rows), *entry;
+    if (!differ)
+        fprintf(stderr, "attnscope bench: not enough memory to compare what rows of one problem compute\n");
     size_t at;
     json_array_foreach(differ, at, entry) fprintf(
         stderr, "attnscope bench: %s does not compute what %s does: sums %.10g and %.10g\n",

@@ -176,8 +176,9 @@ static void write_values(const attn_problem *problem, work *w, const ref_row *ro
     }
 }
 
+/* Into row `position` of the result. */
 static void compute_row(const attn_problem *problem, const attn_tensors *tensors, work *w, int64_t b,
-                        int64_t h, int64_t i, const ref_result *result) {
+                        int64_t h, int64_t i, int64_t position, const ref_result *result) {
     for (int64_t d = 0; d < problem->head_dim; d++)
         w->query[d] = ref_load(tensors->q.data, problem->dtype,
                                b * tensors->q.batch_stride + h * tensors->q.head_stride +
@@ -195,7 +196,6 @@ static void compute_row(const attn_problem *problem, const attn_tensors *tensors
     double sink = problem->inputs & ATTN_HAS_SINK_LOGIT ? tensors->sink_logits[h] : -INFINITY;
     ref_row row = softmax(problem, w, count, sink);
 
-    int64_t position = (b * problem->heads + h) * problem->queries + i;
     write_values(problem, w, &row, position, result);
     if (result->lse)
         result->lse[position] = row.max + row.log_sum;
@@ -209,20 +209,38 @@ static void compute_row(const attn_problem *problem, const attn_tensors *tensors
     }
 }
 
+static void load_head(const attn_problem *problem, const attn_tensors *tensors, work *w, int64_t b,
+                      int64_t h) {
+    int64_t kv_head = h / (problem->heads / problem->kv_heads);
+    ref_load_matrix(w->keys, &tensors->k, problem->dtype, b, kv_head, problem->keys, problem->head_dim);
+    ref_load_matrix(w->values, &tensors->v, problem->dtype, b, kv_head, problem->keys, problem->value_dim);
+}
+
 bool ref_attention(const attn_problem *problem, const attn_tensors *tensors, const ref_result *result) {
     work w;
     if (!work_init(&w, problem))
         return false;
-    int64_t group = problem->heads / problem->kv_heads;
+    int64_t position = 0;
     for (int64_t b = 0; b < problem->batch; b++)
         for (int64_t h = 0; h < problem->heads; h++) {
-            ref_load_matrix(w.keys, &tensors->k, problem->dtype, b, h / group, problem->keys,
-                            problem->head_dim);
-            ref_load_matrix(w.values, &tensors->v, problem->dtype, b, h / group, problem->keys,
-                            problem->value_dim);
+            load_head(problem, tensors, &w, b, h);
             for (int64_t i = 0; i < problem->queries; i++)
-                compute_row(problem, tensors, &w, b, h, i, result);
+                compute_row(problem, tensors, &w, b, h, i, position++, result);
         }
+    work_free(&w);
+    return true;
+}
+
+bool ref_attention_at(const attn_problem *problem, const attn_tensors *tensors, const ref_place *place,
+                      int64_t count, const ref_result *result) {
+    work w;
+    if (!work_init(&w, problem))
+        return false;
+    for (int64_t at = 0; at < count; at++) {
+        if (at == 0 || place[at].b != place[at - 1].b || place[at].h != place[at - 1].h)
+            load_head(problem, tensors, &w, place[at].b, place[at].h);
+        compute_row(problem, tensors, &w, place[at].b, place[at].h, place[at].i, at, result);
+    }
     work_free(&w);
     return true;
 }

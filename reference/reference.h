@@ -2,7 +2,7 @@
  *
  * It takes the public problem and tensors of attnscope.h (the types only: it calls nothing of the
  * library, parses storage types and patterns by itself) and computes every option they describe.
- * Used by `attnscope verify` and by the tests.
+ * Used by `attnscope verify`, by `attnscope bench` and by the tests.
  */
 #ifndef ATTN_REFERENCE_H
 #define ATTN_REFERENCE_H
@@ -30,6 +30,15 @@ typedef struct ref_result {
 
 /* Computes the problem. `tensors->out` is not touched. Returns false when memory runs out. */
 bool ref_attention(const attn_problem *problem, const attn_tensors *tensors, const ref_result *result);
+
+/* A query: of batch b and head h, the i-th. */
+typedef struct ref_place {
+    int64_t b, h, i;
+} ref_place;
+
+/* The same for `count` queries alone: the results hold one row for each, in their order. */
+bool ref_attention_at(const attn_problem *problem, const attn_tensors *tensors, const ref_place *place,
+                      int64_t count, const ref_result *result);
 
 /* Number of attended pairs by the pattern alone (topk included), counted one by one over batches and
  * heads; -1 when memory runs out. */

@@ -7,6 +7,7 @@
 
 #include "bench/memory.h"
 #include "bench/session.h"
+#include "reference/reference.h"
 
 /* ---- Memory ---- */
 
@@ -129,6 +130,110 @@ static void wrong_outputs_are_told_apart(void **state) {
     }
 }
 
+/* A row of the longest length that the standard sweep has, for some of its queries. */
+static bench_row make_long(const char *isa, attn_dtype dtype, int64_t dim, bench_data data) {
+    bench_row row = {
+        .kind = BENCH_ATTENTION, .isa = isa, .algorithm = ATTN_FLASH, .threads = 1, .data = data};
+    strcpy(row.pattern, "dense");
+    attn_problem_init(&row.problem, 1, 2, 1, 32, 8192, dim, dim);
+    row.problem.dtype = dtype;
+    row.problem.inputs = bench_data_inputs(data);
+    assert_int_equal(bench_row_count(&row), 0);
+    assert_string_equal(row.error, "");
+    assert_true(bench_row_id(&row));
+    return row;
+}
+
+/* What may be wrong with an output: it is scaled (by nought: never written), the next column's, or every
+ * second column is missing. */
+static void spoil(float *out, const float *good, int64_t count, int kind) {
+    static const float factor[] = {0, 0.5f, 0.95f, 1.05f, 2, 8192, -1, NAN, INFINITY};
+    for (int64_t i = 0; i < count; i++) {
+        if (kind < (int)COUNT_OF(factor))
+            out[i] = good[i] * factor[kind];
+        else if (kind == COUNT_OF(factor))
+            out[i] = good[(i + 1) % count];
+        else
+            out[i] = i % 2 ? 0 : good[i];
+    }
+}
+enum { SPOILT = 11 };
+
+/* An output as it should be passes, by the reference and by the sums; any wrong one fails by the reference,
+ * and by the sums where they are so far off. */
+static void check_long(const char *isa, attn_dtype dtype, int64_t dim, bench_data data) {
+    bench_row row[2] = {make_long(isa, dtype, dim, data), make_long(isa, dtype, dim, data)};
+    attn_error error = {""};
+    bench_instance instance;
+    bench_expectations known = {0};
+    if (!bench_instance_make(&instance, &row[0], NULL, 7, &error))
+        test_fail("%s", error.text);
+    const int64_t count = instance.inputs.out_count;
+    float *good = malloc((size_t)count * sizeof *good);
+    assert_non_null(good);
+    memcpy(good, instance.inputs.out, (size_t)count * sizeof *good);
+    bench_check_output(&known, &instance, 7, &row[0]);
+    assert_string_equal(row[0].error, "");
+    row[0].result.checksum = bench_instance_checksum(&instance, &row[0].result.checksum_abs);
+    row[0].result.measured = row[1].result.measured = true;
+    assert_true(bench_checksum_tolerance(&row[0]) < bench_checksum_tolerance(&row[1]));
+    for (int kind = 0; kind < SPOILT; kind++) {
+        spoil(instance.inputs.out, good, count, kind);
+        *row[1].error = 0;
+        bench_check_output(&known, &instance, 7, &row[1]);
+        if (!strstr(row[1].error, "the output is wrong"))
+            test_fail("%s passes spoilt in way %d: '%s'", row[1].id, kind, row[1].error);
+        row[1].result.checksum = bench_instance_checksum(&instance, &row[1].result.checksum_abs);
+        row[1].result.out_tolerance = 0; /* as of a file that is resumed */
+        if (kind < 2 || (kind >= 4 && kind < 9 && kind != 6))
+            assert_int_equal(count_differ(row, 2), 1);
+    }
+    assert_int_equal(known.count, 1);
+    free(good);
+    bench_expectations_free(&known);
+    bench_instance_free(&instance);
+}
+
+/* Guards: at the sweep's longest length too, where outputs are small, a right output is told from zeros and
+ * other wrong ones, at every level, for every kind of data and type. */
+static void wrong_outputs_are_told_apart_where_rows_are_long(void **state) {
+    (void)state;
+    for (int i = 0; i < attn_isa_count(); i++) {
+        if (attn_isa_check(attn_isa_name(i), NULL) != ATTN_OK)
+            continue;
+        for (int data = 0; data < BENCH_DATA_COUNT; data++)
+            check_long(attn_isa_name(i), data % 2 ? ATTN_BF16 : ATTN_F32, data % 3 ? 64 : 128,
+                       (bench_data)data);
+        check_long(attn_isa_name(i), ATTN_F16, 64, BENCH_NORMAL);
+        check_long(attn_isa_name(i), ATTN_F32, 64, BENCH_NORMAL);
+    }
+}
+
+/* Guards: what some queries are compared with is what the reference computes of the whole. */
+static void some_queries_are_as_of_the_whole(void **state) {
+    (void)state;
+    bench_row row = make_row("scalar", ATTN_FLASH, 70, BENCH_NORMAL);
+    row.problem.batch = 2;
+    attn_error error = {""};
+    bench_instance instance;
+    assert_int_equal(bench_row_count(&row), 0);
+    if (!bench_instance_make(&instance, &row, NULL, 7, &error))
+        test_fail("%s", error.text);
+    static const ref_place place[] = {{1, 1, 69}, {0, 1, 3}, {0, 1, 3}, {1, 0, 0}};
+    double all[2 * 2 * 70 * 16], all_tolerance[2 * 2 * 70 * 16], some[4 * 16], some_tolerance[4 * 16];
+    const attn_tensors *tensors = &instance.inputs.tensors;
+    assert_true(
+        ref_attention(&row.problem, tensors, &(ref_result){.out = all, .out_tolerance = all_tolerance}));
+    assert_true(ref_attention_at(&row.problem, tensors, place, COUNT_OF(place),
+                                 &(ref_result){.out = some, .out_tolerance = some_tolerance}));
+    for (size_t at = 0; at < COUNT_OF(place); at++) {
+        const int64_t query = (place[at].b * 2 + place[at].h) * 70 + place[at].i;
+        assert_memory_equal(&some[at * 16], &all[query * 16], 16 * sizeof *some);
+        assert_memory_equal(&some_tolerance[at * 16], &all_tolerance[query * 16], 16 * sizeof *some);
+    }
+    bench_instance_free(&instance);
+}
+
 /* Guards: only rows of one problem that were measured are compared. */
 static void other_problems_are_not_compared(void **state) {
     (void)state;
@@ -195,6 +300,8 @@ int main(void) {
         cmocka_unit_test(huge_pages_are_those_of_the_pieces),
         cmocka_unit_test(the_chosen_word_is_found),
         cmocka_unit_test(wrong_outputs_are_told_apart),
+        cmocka_unit_test(wrong_outputs_are_told_apart_where_rows_are_long),
+        cmocka_unit_test(some_queries_are_as_of_the_whole),
         cmocka_unit_test(other_problems_are_not_compared),
         cmocka_unit_test(a_repeated_row_has_the_same_bits),
         cmocka_unit_test(data_is_within_its_bounds),

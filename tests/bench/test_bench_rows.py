@@ -164,6 +164,7 @@ def test_every_kind_of_data_is_measured_and_named(measured, bench):
     for row in results["benchmarks"]:
         assert row["pairs_useful"] == 160 * (160 - (masked if row["data"] == "inf-blocks" else 0))
         assert row["pairs_useful"] <= row["pairs_executed"] <= row["pairs_dense"] == 160 * 160
+        assert 0 < row["out_tolerance"] < 0.1 * row["checksum_abs"] / (160 * 64)  # it was compared
         suffix = row["id"].split("/t1")[1]
         assert suffix == ("" if row["data"] == "normal" else f"/data:{row['data']}")
         sums.setdefault(row["data"], []).append(row["checksum_abs"])
