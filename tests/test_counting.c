@@ -40,6 +40,7 @@ static int open_recorded(void *context, int event, int group) {
 /* Counts a row of two threads; what the file says of it and of the session. */
 static void count(bench_kind kind, const bench_kernel *kernel, bool left_out, recording recorded,
                   json_t **of_row, json_t **of_session) {
+    test_skip_jansson_unseen();
     attn_error error = {""};
     bench_config config = {.no_counters = left_out};
     machine *m = machine_load(NULL, &error);

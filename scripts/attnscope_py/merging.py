@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,11 @@ def by_machine(sources: list[Source]) -> dict[str, list[Source]]:
         if not machine:
             raise MergeError(
                 f"{source.run.path}: no fingerprint: it is not known what machine was measured", 2
+            )
+        # It becomes the name of a file, and files come from other people's machines.
+        if not re.fullmatch(r"[0-9a-f]{16}", machine):
+            raise MergeError(
+                f"{source.run.path}: the fingerprint {_shown(machine)!r} is not 16 hexadecimal digits", 2
             )
         groups.setdefault(machine, []).append(source)
     return groups

@@ -216,3 +216,13 @@ def test_refused(write, tmp_path):
         assert done.stderr.count("\n") == 1 and part in done.stderr
     done = merge(a, "--out", Path(a))
     assert done.returncode == 2 and "cannot write" in done.stderr
+
+
+@pytest.mark.parametrize("fingerprint", ["../evil", "/tmp/evil", "ffff", "A\nB", "0123456789abcdeF", 5])
+def test_fingerprint_is_no_path(write, tmp_path, fingerprint):
+    """What names the file that is written is 16 hexadecimal digits: a file from elsewhere leads nowhere else."""
+    evil = write("evil.json", rows("dense"), fingerprint=fingerprint)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = merge(evil, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "") and "fingerprint" in done.stderr
+    assert done.stderr.count("\n") == 1 and sorted(path.name for path in tmp_path.iterdir()) == before
