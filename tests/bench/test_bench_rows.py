@@ -189,6 +189,20 @@ def test_time_is_accounted_for(measured):
     assert time["sampling_s"] >= in_rows
 
 
+def test_measuring_costs_a_tenth_of_a_long_row(measured):
+    """Guards what surrounds the samples of a row whose calls take the time of many looks at the peak: beside
+    them, peaks, warm-up and checking take a tenth at most. All parts are of one run, so the machine's speed
+    cancels."""
+
+    def share(*more):
+        arguments = ("--n", "512", "--benchmark_min_time=1", "--algorithm", "naive", *more)
+        time = measured(*SMALL, *arguments)["context"]["time"]
+        return (time["peaks_s"] + time["warm_up_s"] + time["checking_s"]) / time["sampling_s"]
+
+    assert 0 < share() <= 0.1
+    assert share("--benchmark_min_warmup_time=1") > 0.1  # what is spent shows
+
+
 def test_a_long_first_call_is_a_sample(measured):
     """Guards the count of samples and calls where the call that checks the row is its first sample too."""
     arguments = ("--n", "2048", "--isa", "scalar", "--algorithm", "naive", "--pattern", "dense")
