@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from . import formats, lines, regimes, theme
 from .analysis import Section
-from .figures import INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, provenance
+from .figures import FASTEST, INTERVALS, SIDE_BY_SIDE, Figure, Panel, Table, provenance
 from .series import Series
 from .summary import fit_doubt
 
@@ -133,7 +133,7 @@ def scaling(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         "pair, where a cost proportional to the pairs is a flat line."
     )
     alone = "Median time of one call, with the fitted exponent and its 95 % range."
-    caption = [f"{section.group.label}.", beside if with_pairs else alone, INTERVALS]
+    caption = [f"{section.group.label}.", beside if with_pairs else alone, FASTEST, INTERVALS]
     if crossed:
         caption.append(
             "Vertical lines: n at which a head's keys and values, for naive with its scores, fill a cache."

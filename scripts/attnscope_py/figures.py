@@ -123,6 +123,8 @@ def provenance(runs: Sequence[Run]) -> tuple[str, ...]:
 
 INTERVALS = f"Bands and whiskers: {100 * LEVEL:.0f} % intervals of the median, or the range of fewer than six samples."
 
+FASTEST = "Exponents and crossovers rest on the fastest sample of each row, which other work slows down least, not on its median."
+
 SIDE_BY_SIDE = (
     "Series of one colour are drawn a little beside each other, so that their whiskers can be told apart."
 )

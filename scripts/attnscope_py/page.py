@@ -157,5 +157,6 @@ def render(
         charts=Markup(interactive.charts(specs)),
         scripts=[Markup(script) for script in scripts],
         policy=interactive.policy(scripts),
+        fastest=figures.FASTEST,
     )
     return page.encode("utf-8")

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 import synthetic
-from attnscope_py import analysis, series, summary, text_table, theme
+from attnscope_py import analysis, charts_scaling, comparisons, figures, series, summary, text_table, theme
 from attnscope_py.results import load_run, load_runs
 from attnscope_py.series import pattern_class, window_extent
 
@@ -209,3 +209,24 @@ def test_level_without_colour(monkeypatch):
         assert theme.isa_colour("sve") == theme.FURTHER_ISA_COLOUR
         assert theme.isa_colour("avx2") != theme.FURTHER_ISA_COLOUR
     importlib.reload(theme)
+
+
+# Guards the sentence about the fastest sample: it alone decides exponents and crossovers, medians do not, and the
+# caption at the charts says so.
+def test_exponents_and_crossovers_rest_on_the_fastest_sample(tmp_path):
+    rows = []
+    for algorithm, factor, power in (("naive", 1.0, 2.0), ("flash", 1000.0, 1.0)):
+        for n in synthetic.LENGTHS:
+            fastest = factor * n**power
+            # Medians that grow in the other's way and never cross.
+            slowed = [fastest, *([1e9 * n ** (3 - power)] * 6)]
+            rows.append(synthetic.row("dense", algorithm, "avx2", n, slowed))
+    (section,) = analysis.sections([load(tmp_path, rows)])
+    fitted = {s.variant.algorithm: s.exponent.value for s in section.series}
+    assert fitted == {"naive": pytest.approx(2.0), "flash": pytest.approx(1.0)}
+    (found,) = comparisons.crossovers([section])
+    # n^2 is 1000 n there; the samples beside the fastest widen the intervals and move no position.
+    lengths = found.found.lengths
+    assert [r.value for r in found.found.ratios] == [pytest.approx(n / 1000) for n in lengths]
+    caption = charts_scaling.scaling(section, theme.Marks(section.variants), "").caption
+    assert figures.FASTEST in caption

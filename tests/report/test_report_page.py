@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import interactive, page, theme
+from attnscope_py import figures, interactive, page, theme
 from attnscope_py.results import load_run
 
 CHARTS = {"scaling", "patterns", "efficiency", "speedup", "stages", "peak", "roofline", "memory"}
@@ -277,3 +277,11 @@ def test_context_table(tmp_path):
     assert rows["smt"] == "yes"
     assert rows["caches[0].size"] == "49152"
     assert "boost" not in rows
+
+
+# Guards what the footer says: of times and of what is fitted, which rest on different samples.
+def test_footer(tmp_path):
+    run = load_run(synthetic.write(tmp_path / "r.json", synthetic.power_law(1.0, 2.0)))
+    text = page.render([run], [], [], [], []).decode()
+    footer = text[text.index("<footer>") : text.index("</footer>")]
+    assert "Times are medians" in footer and figures.FASTEST in footer
