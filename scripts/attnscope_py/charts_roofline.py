@@ -9,7 +9,7 @@ import altair as alt
 from . import axes, formats, lines, theme
 from .analysis import Section
 from .figures import Figure, Panel, Table, panel, provenance
-from .roofline import Ceilings, ceilings, gflops, intensity, limit
+from .roofline import Ceilings, ceilings, gflops, intensity, limit_text
 from .series import Point, Series
 
 _WIDTH, _HEIGHT = 400, 270
@@ -196,14 +196,15 @@ def _table(section: Section, series: Sequence[Series]) -> Table:
             formats.significant(rate),
             f"{p.row.pct_peak:.1f} %" if p.row.pct_peak is not None else "",
             f"{p.row.pct_bandwidth:.1f} %" if p.row.pct_bandwidth is not None else "",
-            limit(p.row),
+            limit_text(p.row),
+            f"{p.row.limit_pct:.1f} %" if p.row.limit_pct is not None else "",
             formats.cpu_share(p.row),
         )
         for s in series
         for at, rate, p in _points(s)
     )
     columns = ("pattern · algorithm", "ISA level", "n", "FLOP/byte", "GFLOP/s", "% of peak", "% of bandwidth")
-    return Table((*lines.machine_column(section), *columns, "nearer limit", "CPU"), rows)
+    return Table((*lines.machine_column(section), *columns, "limited by", "% of limit", "CPU"), rows)
 
 
 def roofline(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:

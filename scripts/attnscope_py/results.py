@@ -77,6 +77,8 @@ class Row:
     pct_peak: float | None
     pct_bandwidth: float | None
     bandwidth_level: str | None  # of memory, that pct_bandwidth speaks of
+    limited_by: str | None  # the limit that the row is nearest to: "compute", "bandwidth(l2)", "overhead"
+    limit_pct: float | None  # of the row's time, that this limit alone would take
     effective_ghz: float | None
     workspace_bytes: float | None
     cpu_share: float | None  # CPU time over wall time of the row's threads, 0 to 1
@@ -299,6 +301,7 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
     head_dim = integer("head_dim")
     kv_heads = integer("kv_heads")
     value_dim = integer("value_dim")
+    limited_by = _string(row, "limited_by", where)
     return Row(
         id=row_id,
         kind=said["kind"],
@@ -330,6 +333,8 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         pct_peak=_number(row, "pct_peak", where),
         pct_bandwidth=_number(row, "pct_bandwidth", where),
         bandwidth_level=_string(row, "bandwidth_level", where),
+        limited_by=limited_by,
+        limit_pct=_number(row, f"limit_{limited_by.partition('(')[0]}_pct", where) if limited_by else None,
         effective_ghz=_number(row, "effective_ghz", where),
         workspace_bytes=_number(row, "workspace_bytes", where),
         cpu_share=_number(row, "cpu_share", where),

@@ -35,13 +35,10 @@ def gflops(row: Row) -> float | None:
     return row.flops_useful / row.median_ns if row.flops_useful else None
 
 
-def limit(row: Row) -> str:
-    """What a row is nearest to, of compute and the bandwidth of where its data fit."""
-    if row.pct_peak is None or row.pct_bandwidth is None:
-        return ""
-    if row.pct_peak >= row.pct_bandwidth:
-        return "compute"
-    return f"bandwidth of {_LEVEL_NAMES.get(row.bandwidth_level or '', row.bandwidth_level or 'memory')}"
+def limit_text(row: Row) -> str:
+    """What the harness says the row is nearest to, in words; empty where the file does not say."""
+    kind, _, level = (row.limited_by or "").rstrip(")").partition("(")
+    return f"{kind} of {_LEVEL_NAMES.get(level, level)}" if level else kind
 
 
 def ceilings(run: Run, threads: int | None) -> Ceilings | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from . import formats
@@ -9,6 +10,7 @@ from . import statistics as st
 from .analysis import PEAK_LIMIT, Section, impossible, largest_common
 from .comparisons import crossovers
 from .results import UNDISTURBED, Run
+from .roofline import limit_text
 from .series import BASE_ISA, Series, isa_rank
 
 
@@ -146,10 +148,29 @@ def _peak(series: list[Series], isa: str) -> Statement | None:
     best, s, p = max(points, key=lambda point: point[0])
     text = f"On {isa}, {s.variant.label} at n={p.n} does the most useful work: {best:.0f} % of the measured FMA peak{_doubt(p.row.disturbed)}"
     worst, s, p = min(points, key=lambda point: point[0])
-    return Statement(
-        "Limits",
-        f"{text}. The least is {worst:.0f} %, {s.variant.label} at n={p.n}{_doubt(p.row.disturbed)}.",
-    )
+    text += f". The least is {worst:.0f} %, {s.variant.label} at n={p.n}{_doubt(p.row.disturbed)}."
+    parts = tuple(said for s in series if (said := _limits(s)))
+    if parts:
+        text += (
+            " The limit that each row is nearest to, and how much of the row's time it alone would take; where that is "
+            "little, something else takes the time:"
+        )
+    return Statement("Limits", text, parts)
+
+
+def _limits(s: Series) -> str:
+    """What limits a series over its lengths: neighbours with the same limit in one phrase."""
+    rows = [p for p in s.points if p.row.limited_by and p.row.limit_pct is not None]
+    phrases = []
+    for name, found in itertools.groupby(rows, key=lambda p: limit_text(p.row)):
+        some = list(found)
+        shares = sorted({f"{p.row.limit_pct:.0f}" for p in some}, key=int)
+        percent = shares[0] if len(shares) == 1 else f"{shares[0]} to {shares[-1]}"
+        at = f"n={some[0].n}" if len(some) == 1 else f"n={some[0].n} to {some[-1].n}"
+        phrases.append(
+            f"{name} at {at} ({percent} %{', some disturbed' * any(p.row.disturbed for p in some)})"
+        )
+    return f"{s.variant.label}: {', '.join(phrases)}." if phrases else ""
 
 
 def statements(sections: list[Section], run: Run) -> list[Statement]:

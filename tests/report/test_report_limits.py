@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 import synthetic
-from attnscope_py import analysis, charts_memory, charts_roofline, render, roofline, theme
+from attnscope_py import analysis, charts_memory, charts_roofline, render, roofline, summary, theme
 from attnscope_py.results import load_run
 from specs import all_figures, data, walk
 
@@ -115,14 +115,50 @@ def test_without_ceilings_there_is_no_roofline(tmp_path, broken):
     assert charts_roofline.roofline(section, marks, "") is None
 
 
-# Guards what is nearer: of compute and bandwidth, the one with the larger share.
-def test_limit(tmp_path):
-    def row(**changes):
-        return load_run(synthetic.write(tmp_path / "r.json", [flash(128, **changes)])).rows[0]
+# Guards the verdict: it is the harness's, of all three limits, and no other is made of shares that the row has too.
+@pytest.mark.parametrize(
+    ("by", "said", "percent"),
+    [
+        ("compute", "compute", "61.0 %"),
+        ("overhead", "overhead", "7.0 %"),
+        *(
+            (f"bandwidth({key})", f"bandwidth of {name}", "23.0 %")
+            for key, name in roofline._LEVEL_NAMES.items()
+        ),
+        (None, "", ""),
+    ],
+)
+def test_limit_is_that_of_the_file(tmp_path, by, said, percent):
+    shares = {"limit_compute_pct": 61.0, "limit_bandwidth_pct": 23.0, "limit_overhead_pct": 7.0}
+    section, marks = one_section(
+        tmp_path, [flash(n, limited_by=by, pct_peak=6.0, pct_bandwidth=20.0, **shares) for n in (128, 256)]
+    )
+    table = charts_roofline.roofline(section, marks, "").table
+    at = table.columns.index("limited by")
+    assert [row[at : at + 2] for row in table.rows] == [(said, percent)] * 2
 
-    assert roofline.limit(row(pct_peak=60.0, pct_bandwidth=20.0)) == "compute"
-    assert roofline.limit(row(pct_peak=6.0, pct_bandwidth=20.0)) == "bandwidth of L3"
-    assert roofline.limit(row(pct_peak=None)) == ""
+
+# Guards the summary: what limits each pattern, over its lengths, with how much that says.
+def test_limits_are_said_of_each_pattern(tmp_path):
+    def limited(pattern, n, by, percent, **more):
+        share = {f"limit_{by.partition('(')[0]}_pct": percent}
+        return synthetic.row(pattern, "flash", "avx2", n, [1e5 * n] * 7, limited_by=by, **share, **more)
+
+    rows = [
+        limited("dense", 32, "overhead", 55.0),
+        limited("dense", 64, "compute", 60.0),
+        limited("dense", 128, "compute", 81.2),
+        limited("dense", 256, "compute", 70.0, cpu_share=0.5),
+        limited("causal", 128, "bandwidth(l2)", 9.0),
+        synthetic.row("causal", "flash", "avx2", 256, [1e5] * 7),
+        synthetic.row("window=256", "flash", "avx2", 256, [1e5] * 7),
+    ]
+    run = load_run(synthetic.write(tmp_path / "r.json", rows))
+    said = {s.subject: s for s in summary.statements(analysis.sections([run]), run)}["Limits"]
+    assert said.parts == (
+        "dense · flash: overhead at n=32 (55 %), compute at n=64 to 256 (60 to 81 %, some disturbed).",
+        "causal · flash: bandwidth of L2 at n=128 (9 %).",
+    )
 
 
 # Guards workspace: to the byte in the table; what needs the same shares a line that says so.
