@@ -37,9 +37,15 @@ static bool stride_by_tiles(const attn_plan *plan) {
     return (plan->problem.pattern.terms & ATTN_STRIDE) && plan->key_tiles <= STRIDE_TILES;
 }
 
+/* Are there blocks whose pairs a restriction may take away? */
+static bool restricts_blocks(const attn_pattern *pattern) {
+    return (pattern->terms & (ATTN_RANDOM | ATTN_BLOCKS)) &&
+           (pattern->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT | ATTN_CHUNK));
+}
+
 int64_t attn_runs_limit(const attn_plan *plan, bool each_stride) {
     /* Each stretch between two ends gives one run, or one for each of its tiles when looked at so. */
-    return each_stride && stride_by_tiles(plan)
+    return (each_stride && stride_by_tiles(plan)) || restricts_blocks(&plan->problem.pattern)
                ? plan->key_tiles + 1
                : attn_min(OPEN_TILES * ends_limit(plan), plan->key_tiles) + 1;
 }
@@ -277,7 +283,12 @@ int64_t attn_runs(const attn_view *view, int64_t query_tile, int64_t *scratch, a
         const attn_interval keys = {ends[k] * tile, attn_min(ends[k + 1] * tile, view->keys)};
         bool sure;
         const attn_tile_kind kind = stretch_kind(&row, keys, &sure);
-        const bool by_tiles = ends[k + 1] - ends[k] <= OPEN_TILES || (each_stride && stride_by_tiles(plan));
+        /* Blocks with equal marks may be selected by different rows, of which a restriction leaves some tiles
+         * none. That is only so where it cuts through the query tile: at the ends of chunks, on the diagonal.
+         */
+        const bool cut = row.block_count > 0 && !contains(row.restriction.core, keys);
+        const bool by_tiles =
+            ends[k + 1] - ends[k] <= OPEN_TILES || cut || (each_stride && stride_by_tiles(plan));
         if (kind != ATTN_TILE_PARTIAL || sure || !by_tiles) {
             add_run(runs, &count, ends[k], ends[k + 1], kind);
             continue;

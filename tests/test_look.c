@@ -2,6 +2,7 @@
  * execution then counts. */
 #include "tests/support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,6 +227,32 @@ static void keys_attended(void **state) {
         }
 }
 
+/* Guards: blocks that are selected by different rows of a query tile, of which the end of a chunk leaves some
+ * tiles no pair: the plan holds the tiles that are visited, in long stretches too. */
+static void blocks_cut_by_chunks(void **state) {
+    (void)state;
+    for (int seed = 0; seed < test_count(40, 200, 2000); seed++) {
+        attn_problem problem;
+        char text[64];
+        snprintf(text, sizeof text, "chunk=%d,random=3:81:%d", 400 + seed % 50, seed);
+        attn_problem_init(&problem, 1, 1, 1, 90, 450, 1, 1);
+        assert_int_equal(attn_pattern_parse(text, &problem.pattern, NULL), ATTN_OK);
+        const attn_options options = {.algorithm = ATTN_FLASH};
+        attn_plan *plan;
+        assert_int_equal(attn_plan_create(&problem, &options, &plan, NULL), ATTN_OK);
+        attn_look *look = attn_look_open(plan, NULL, 0, 0);
+        assert_non_null(look);
+        const attn_info info = attn_plan_info(plan);
+        const attn_counts counts = attn_look_count(look);
+        if (info.pairs_executed != counts.pairs_executed || info.tiles_partial != counts.tiles_partial ||
+            info.tiles_full != counts.tiles_full || info.pairs_useful != counts.pairs_useful)
+            test_fail("%s: the plan executes %lld pairs, a look %lld", text, (long long)info.pairs_executed,
+                      (long long)counts.pairs_executed);
+        attn_look_close(look);
+        attn_plan_destroy(plan);
+    }
+}
+
 /* Guards: nothing to look at, and nothing to close. */
 static void empty(void **state) {
     attn_look_close(NULL);
@@ -247,6 +274,7 @@ int main(void) {
     test_add_levels(&list, "look at the list", patterns_of_the_list);
     test_add_levels(&list, "look at combinations", combinations);
     test_add(&list, "keys that are attended", keys_attended);
+    test_add(&list, "blocks cut by chunks", blocks_cut_by_chunks);
     test_add(&list, "look at nothing", empty);
     return test_run_list("look", &list);
 }
