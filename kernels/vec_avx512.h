@@ -148,7 +148,7 @@ VF_INLINE vf vf_load_bf16_part(const uint16_t *p, int64_t n) {
 /* A row's element is used twice. Broadcasting it into a register costs a load and, on Zen 4 by LLVM's
  * model, a slot of an FMA pipe; broadcasting it within each FMA costs two loads, of which a step of
  * 12 x 32 must not have more than 24. So every third row goes through a register: 22 loads and 26 of 24
- * cycles by that model, where registers alone would take 36. Measured on Zen 5: docs/kernels.md, 96 to 99 %.
+ * cycles by that model, where registers alone would take 36. Measured on Zen 4: docs/kernels.md, 96 to 99 %.
  * The second name keeps compilers from loading the element once. */
 typedef struct vf_panel {
     const float *a, *again;
