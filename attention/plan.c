@@ -138,9 +138,10 @@ static attn_algorithm choose_algorithm(const attn_plan *plan, const attn_options
         return options->algorithm;
     if (problem->pattern.terms & ATTN_TOPK)
         return ATTN_NAIVE;
-    const attn_algorithm measured = options && options->tuning
-                                        ? attn_tuning_choose(options->tuning, problem, plan->kernels->name)
-                                        : ATTN_AUTO;
+    const attn_algorithm measured =
+        options && options->tuning
+            ? attn_tuning_choose(options->tuning, problem, plan->kernels->name, options->threads)
+            : ATTN_AUTO;
     return measured != ATTN_AUTO ? measured : ATTN_FLASH;
 }
 
@@ -152,6 +153,9 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
     const attn_algorithm asked = options ? options->algorithm : ATTN_AUTO;
     if (!attn_algorithm_name(asked))
         return attn_fail(error, ATTN_INVALID, "algorithm is %d, must be auto, naive or flash", (int)asked);
+    if (options && (options->threads < 0 || options->threads > ATTN_MAX_THREADS))
+        return attn_fail(error, ATTN_INVALID, "threads is %d, must be 0 to %d", options->threads,
+                         ATTN_MAX_THREADS);
     plan->algorithm = choose_algorithm(plan, options);
     if ((status = check_supported(plan, error)) != ATTN_OK)
         return status;

@@ -74,7 +74,9 @@ typedef struct outputs {
 static bool prepare_outputs(const bench_config *config, const bench_rows *rows, outputs *o) {
     if (!cli_output_prepare(&o->results, "out", config->out) ||
         !cli_output_prepare(&o->library, "benchmark_out", config->library_out) ||
-        !cli_output_differs(&o->results, &o->library))
+        !cli_output_differs(&o->results, &o->library) ||
+        (config->tuning_file && (!cli_output_spares(&o->results, config->tuning_file) ||
+                                 !cli_output_spares(&o->library, config->tuning_file))))
         return false;
     for (int i = 0; i < rows->block_maps; i++) {
         if (!cli_output_spares(&o->results, rows->block_map[i].file) ||
@@ -229,6 +231,15 @@ static int check_refused(const bench_rows *rows) {
                                         rows->row[0].id, rows->row[0].error);
 }
 
+/* Options that would be ignored are refused. */
+static int check_tuning(const bench_config *config, const bench_rows *rows) {
+    for (int i = 0; i < rows->count; i++) {
+        if (rows->row[i].kind == BENCH_ATTENTION && rows->row[i].algorithm == ATTN_AUTO)
+            return 0;
+    }
+    return config->tuning_file ? cli_error("--tuning: no row leaves the choice to --algorithm auto") : 0;
+}
+
 /* The CPU that a row of one thread runs on. */
 static const machine_pu *first_pu(const machine *m) {
     int os_index;
@@ -254,6 +265,8 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = apply_filter(config.filter, &rows);
     if (status == 0 && !config.list_tests)
         status = check_refused(&rows);
+    if (status == 0)
+        status = check_tuning(&config, &rows);
     if (status == 0 && !bench_context_accepts(&config))
         status = CLI_USAGE;
     bench_catch_signals();

@@ -149,6 +149,7 @@ typedef struct bench_row {
     char block_digest[13]; /* of the pattern's block map; "" without one */
     const char *isa;       /* may be "auto" */
     attn_algorithm algorithm;
+    const attn_tuning *tuning; /* that decides for auto; NULL: none */
     int threads;
     bench_data data;
     attn_stage stage;
@@ -212,7 +213,8 @@ typedef struct bench_config {
     bool stages;
     int64_t cache_bytes[MACHINE_CACHE_LEVELS]; /* of the CPU that rows run on; 0 unknown */
     bool standard; /* the standard series (no pattern, algorithm, kernel, preset, stage asked for) */
-    const char *out;
+    const char *out, *tuning_file;
+    attn_tuning *tuning; /* what tuning_file holds; owned */
     bool dry_run, list_presets, no_roofline, no_counters, no_bind, resume;
     int64_t seed;
     double budget_s;     /* of the whole sweep; 0: none */

@@ -111,6 +111,7 @@ static void add_settings(const bench_config *config, json_t *settings) {
     bench_set_real(settings, "budget_s", config->budget_s);
     bench_set_real(settings, "max_call_s", config->max_call_s);
     bench_set_text(settings, "filter", config->filter);
+    bench_set_text(settings, "tuning", config->tuning_file);
 }
 
 static void add_memory(const bench_session *session, json_t *memory) {

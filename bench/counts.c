@@ -97,7 +97,8 @@ static int count_kernel(bench_row *row) {
 int bench_row_count(bench_row *row) {
     if (row->kind == BENCH_KERNEL)
         return count_kernel(row);
-    const attn_options options = {.isa = row->isa, .algorithm = row->algorithm};
+    const attn_options options = {
+        .isa = row->isa, .algorithm = row->algorithm, .tuning = row->tuning, .threads = row->threads};
     attn_plan *plan;
     attn_error error;
     switch (attn_plan_create(&row->problem, &options, &plan, &error)) {

@@ -20,6 +20,7 @@ static const char before[] =
     "                       128,184,256,360,512\n"
     "  --pattern SPEC *     pairs attended, as in 'attnscope eval' (dense)\n"
     "  --algorithm A *      auto, naive, flash (auto)\n"
+    "  --tuning FILE        results that 'attnscope analyze' has been over: decides what auto rows run\n"
     "  --isa I *            auto, or a level of 'attnscope info' (auto; standard sweep: all)\n"
     "  --dtype T *          f32, f16, bf16: storage of Q, K and V (f32)\n"
     "  --threads T *        as many as the process may use (1)\n"

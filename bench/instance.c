@@ -38,7 +38,8 @@ bool bench_row_fits(const bench_row *row, int64_t memory_bytes, attn_error *erro
 static bool make_attention(bench_instance *instance, uint64_t seed, attn_error *error) {
     const bench_row *row = instance->row;
     const attn_problem *p = &row->problem;
-    const attn_options options = {.isa = row->isa, .algorithm = row->algorithm};
+    const attn_options options = {
+        .isa = row->isa, .algorithm = row->algorithm, .tuning = row->tuning, .threads = row->threads};
     if (attn_plan_create(p, &options, &instance->plan, error) != ATTN_OK)
         return false;
     const int64_t workspace_bytes = instance->threads * attn_plan_info(instance->plan).workspace_bytes;

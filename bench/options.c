@@ -122,6 +122,13 @@ static int take_max_call(const machine *m, bench_config *config, const char *tex
     return bench_parse_time("max-call", text, &config->max_call_s, NULL) ? 0 : CLI_USAGE;
 }
 
+static int take_tuning(const machine *m, bench_config *config, const char *text) {
+    config->tuning_file = text;
+    attn_tuning_free(config->tuning);
+    config->tuning = NULL;
+    return cli_tuning_option(text, m->fingerprint, &config->tuning) ? 0 : CLI_USAGE;
+}
+
 static int take_out(const machine *m, bench_config *config, const char *text) {
     config->out = text;
     return 0;
@@ -165,6 +172,7 @@ static const struct {
     {"softcap", .take = take_softcap},
     {"stages", FIELD(stages)},
     {"threads", .take = take_threads},
+    {"tuning", .take = take_tuning},
     {"value-dim", FIELD(value_dim), .least = 1, .most = 65536},
 #undef FIELD
 };
@@ -312,4 +320,6 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
 void bench_config_free(bench_config *config) {
     free(config->library_argv);
     config->library_argv = NULL;
+    attn_tuning_free(config->tuning);
+    config->tuning = NULL;
 }

@@ -174,6 +174,7 @@ static int expand_algorithms(const bench_config *config, bench_row *row, bench_r
 int bench_expand_row(const bench_config *config, const bench_row *row, bench_rows *rows) {
     bench_row next = *row;
     next.threads = 1;
+    next.tuning = config->tuning;
     for (int i = 0; i < list_count(&config->isas); i++) {
         next.isa = list_item(&config->isas, i, "auto");
         for (int d = 0; d < numbers_count(&config->dtypes); d++) {

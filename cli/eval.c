@@ -1,5 +1,6 @@
 /* `attnscope eval`: attention on the user's own tensors. */
 #include "attention/plan.h"
+#include "bench/machine.h"
 #include "cli/commands.h"
 #include "cli/eval.h"
 
@@ -54,9 +55,9 @@ static void help(void) {
         "  --algorithm NAME     auto (default), naive or flash\n"
         "  --tuning FILE        results that 'attnscope analyze' has been over: 'auto' takes the algorithm "
         "that\n"
-        "                       was faster there at this level, type, length and kind of pattern, where it "
-        "was\n"
-        "                       measured, and flash elsewhere\n"
+        "                       was faster there at this level, type, length, pattern and number of "
+        "threads,\n"
+        "                       where it was measured, and flash elsewhere\n"
         "  --isa LEVEL          auto (default), or one that 'attnscope info' lists\n"
         "  --threads N          1 (default) to 1024; the result does not depend on it\n"
         "  --help               this page\n"
@@ -190,6 +191,14 @@ static bool take_option(int option, eval_options *o) {
     }
 }
 
+static bool load_tuning(const char *path, attn_tuning **tuning) {
+    machine *here = machine_load(NULL, NULL);
+    const bool loaded = here ? cli_tuning_option(path, here->fingerprint, tuning)
+                             : cli_error("not enough memory") == CLI_FINE;
+    machine_free(here);
+    return loaded;
+}
+
 /* Loads, plans, executes, writes. */
 static int evaluate(const eval_options *options, eval_data *data, eval_outputs *outputs) {
     if (!eval_prepare(options, outputs) || !eval_load(options, data) ||
@@ -198,9 +207,9 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
 
     attn_plan *plan;
     attn_error error;
-    attn_options how = {.isa = options->isa, .algorithm = options->algorithm};
+    attn_options how = {.isa = options->isa, .algorithm = options->algorithm, .threads = options->threads};
     attn_tuning *tuning = NULL;
-    if (options->tuning && !eval_load_tuning(options->tuning, &tuning))
+    if (options->tuning && !load_tuning(options->tuning, &tuning))
         return CLI_USAGE;
     how.tuning = tuning;
     const attn_status planned = attn_plan_create(&data->problem, &how, &plan, &error);
@@ -210,7 +219,7 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
     }
     attn_info info = attn_plan_info(plan);
     data->tuned = options->algorithm == ATTN_AUTO &&
-                  attn_tuning_choose(tuning, &data->problem, info.isa) == info.algorithm;
+                  attn_tuning_choose(tuning, &data->problem, info.isa, how.threads) == info.algorithm;
     attn_tuning_free(tuning);
     attn_status status =
         attn_execute_used(plan, &data->tensors, NULL, options->threads, &data->threads_used, &error);

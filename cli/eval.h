@@ -43,7 +43,6 @@ bool eval_load(const eval_options *options, eval_data *data);
 void eval_free(eval_data *data);
 
 /* Prints an error and returns false; warns where another machine was measured. */
-bool eval_load_tuning(const char *path, attn_tuning **tuning);
 
 /* --weights: the softmax weights of every pair, into data->weights, by the algorithm and the level that ran
  * (`info`). eval_weights_fit refuses what would be more than EVAL_WEIGHTS_MOST elements, or take more than

@@ -1,5 +1,4 @@
 /* Reading and checking what `eval` works on. */
-#include "bench/machine.h"
 #include "cli/eval.h"
 
 #include <math.h>
@@ -192,21 +191,4 @@ void eval_free(eval_data *data) {
     free(data->weights);
     cli_pattern_free(&data->pattern);
     memset(data, 0, sizeof *data);
-}
-
-bool eval_load_tuning(const char *path, attn_tuning **tuning) {
-    attn_error error;
-    if (attn_tuning_load(path, tuning, &error) != ATTN_OK) {
-        cli_error("--tuning: %s", error.text);
-        return false;
-    }
-    const char *measured = attn_tuning_machine(*tuning);
-    machine *here = machine_load(NULL, NULL);
-    if (here && *measured && strcmp(measured, here->fingerprint) != 0)
-        fprintf(stderr,
-                "attnscope eval: warning: --tuning %s was measured on another machine or build (%s, this is "
-                "%s)\n",
-                path, measured, here->fingerprint);
-    machine_free(here);
-    return true;
 }

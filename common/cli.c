@@ -167,6 +167,19 @@ bool cli_isa_option(const char *text) {
     return false;
 }
 
+bool cli_tuning_option(const char *path, const char *fingerprint, attn_tuning **tuning) {
+    attn_error error;
+    if (attn_tuning_load(path, tuning, &error) != ATTN_OK) {
+        cli_error("--tuning: %s", error.text);
+        return false;
+    }
+    const char *measured = attn_tuning_machine(*tuning);
+    if (*measured && strcmp(measured, fingerprint) != 0)
+        cli_error("warning: --tuning %s was measured on another machine or build (%s, this is %s)", path,
+                  measured, fingerprint);
+    return true;
+}
+
 const char *cli_float_text(float value, char text[CLI_FLOAT_TEXT]) {
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, CLI_FLOAT_TEXT, "%.*g", digits, (double)value);

@@ -52,6 +52,8 @@ bool cli_algorithm_option(const char *text, attn_algorithm *algorithm);
 bool cli_dtype_option(const char *text, attn_dtype *dtype);
 /* "auto" or a level that this machine can run. */
 bool cli_isa_option(const char *text);
+/* A table for --tuning; a warning where it is of another machine than the one with this fingerprint. */
+bool cli_tuning_option(const char *path, const char *fingerprint, attn_tuning **tuning);
 
 /* The shortest decimal text that reads back as the same float32, in `text`: for ids, which must tell any two
  * values apart. Returns `text`. */

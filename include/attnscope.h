@@ -222,9 +222,9 @@ typedef struct attn_plan attn_plan;
 
 /* Which algorithm ATTN_AUTO takes, by measurement: the tuning table that `attnscope analyze` makes of the
  * results of `attnscope bench`. It speaks of what was measured: lengths up to the longest, as many queries as
- * keys, no softcap, none of the optional tensors, a head dimension within a factor of 2. About everything
- * else it says nothing, and ATTN_AUTO takes what it takes without a table. Constant once loaded: any thread
- * may use it. */
+ * keys, no softcap, none of the optional tensors, so many threads, this pattern; a head dimension, and the
+ * width of a pattern that is a window alone, within a factor of 2. About everything else it says nothing, and
+ * ATTN_AUTO takes what it takes without a table. Constant once loaded: any thread may use it. */
 typedef struct attn_tuning attn_tuning;
 
 /* Reads the object "tuning" of a JSON file, or of the object "analysis" in it (docs/analysis.md).
@@ -237,15 +237,17 @@ ATTN_API void attn_tuning_free(attn_tuning *tuning);
  */
 ATTN_API const char *attn_tuning_machine(const attn_tuning *tuning);
 
-/* What the table says of a problem at level `isa` (a name, not "auto"): ATTN_NAIVE or ATTN_FLASH, or
- * ATTN_AUTO where it says nothing. */
+/* What the table says of a problem at level `isa` (a name, not "auto") with so many threads (0: one):
+ * ATTN_NAIVE or ATTN_FLASH, or ATTN_AUTO where it says nothing. */
 ATTN_API attn_algorithm attn_tuning_choose(const attn_tuning *tuning, const attn_problem *problem,
-                                           const char *isa);
+                                           const char *isa, int threads);
 
 typedef struct attn_options {
     const char *isa; /* a level's name; NULL or "auto" for attn_isa_auto */
     attn_algorithm algorithm;
     const attn_tuning *tuning; /* asked when algorithm is ATTN_AUTO; NULL: flash wherever it can */
+    int threads; /* that the table is asked about, 0 to ATTN_MAX_THREADS (0: one). Executing the plan with
+                  * another number is no error: the choice was then made for this one. */
 } attn_options;
 
 /* What a plan will do. Counts are over all batches and heads. With lengths, q_offsets,

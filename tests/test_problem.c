@@ -82,6 +82,9 @@ static void bad_options(void **state) {
     problem = good();
     expect_refusal(&problem, &(attn_options){.isa = "avx9"}, ATTN_INVALID, "avx9");
     expect_refusal(&problem, &(attn_options){.algorithm = (attn_algorithm)7}, ATTN_INVALID, "algorithm is 7");
+    expect_refusal(&problem, &(attn_options){.threads = -1}, ATTN_INVALID, "threads is -1");
+    expect_refusal(&problem, &(attn_options){.threads = ATTN_MAX_THREADS + 1}, ATTN_INVALID,
+                   "threads is 1025");
     problem.pattern = (attn_pattern){.terms = ATTN_TOPK, .topk = 3};
     expect_refusal(&problem, &(attn_options){.algorithm = ATTN_FLASH}, ATTN_UNSUPPORTED, "topk");
 }

@@ -35,37 +35,23 @@ static attn_status load(const char *text, attn_tuning **tuning, attn_error *erro
     ",\"pattern\":\"" pattern "\",\"threads\":" threads ",\"from_n\":" from                                  \
     ",\"to_n\":100000,\"algorithm\":\"" algorithm "\"}"
 
+/* clang-format off */
 static const char table[] =
-    "{\"context\":{\"fingerprint\":\"0011223344556677\"},\"analysis\":{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0", "naive") "," ENTRY(
-        "scalar", "f32", "64",
-        "dense", "1", "300",
-        "flash") "," ENTRY("scalar", "f32", "128", "dense", "1", "0",
-                           "flash") "," ENTRY("scalar", "f32", "64", "causal", "1", "0",
-                                              "flash") "," ENTRY("scalar", "f32", "64", "window", "1", "1000",
-                                                                 "naive") "," ENTRY("scalar", "f32", "64",
-                                                                                    "sparse", "1", "0",
-                                                                                    "naive") "," ENTRY("scala"
-                                                                                                       "r",
-                                                                                                       "bf16",
-                                                                                                       "64",
-                                                                                                       "dens"
-                                                                                                       "e",
-                                                                                                       "1",
-                                                                                                       "0",
-                                                                                                       "naiv"
-                                                                                                       "e") "," ENTRY("other",
-                                                                                                                      "f32",
-                                                                                                                      "64",
-                                                                                                                      "dense",
-                                                                                                                      "1",
-                                                                                                                      "0",
-                                                                                                                      "naive") "," ENTRY("scalar",
-                                                                                                                                         "f32",
-                                                                                                                                         "16",
-                                                                                                                                         "dense",
-                                                                                                                                         "4",
-                                                                                                                                         "0",
-                                                                                                                                         "naive") "]}}";
+    "{\"context\":{\"fingerprint\":\"0011223344556677\"},\"analysis\":{\"tuning\":["
+    ENTRY("scalar", "f32", "64", "dense", "1", "0", "naive") ","
+    ENTRY("scalar", "f32", "64", "dense", "1", "300", "flash") ","
+    ENTRY("scalar", "f32", "64", "dense", "2", "0", "flash") ","
+    ENTRY("scalar", "f32", "128", "dense", "1", "0", "flash") ","
+    ENTRY("scalar", "f32", "64", "causal", "1", "0", "flash") ","
+    ENTRY("scalar", "f32", "64", "window=16", "1", "0", "flash") ","
+    ENTRY("scalar", "f32", "64", "window=256", "1", "1000", "naive") ","
+    ENTRY("scalar", "f32", "64", "window=4:3", "1", "0", "naive") ","
+    ENTRY("scalar", "f32", "64", "sink=1,window=9", "1", "0", "naive") ","
+    ENTRY("scalar", "f32", "64", "causal,window=inf:0", "1", "0", "naive") ","
+    ENTRY("scalar", "bf16", "64", "dense", "1", "0", "naive") ","
+    ENTRY("other", "f32", "64", "dense", "1", "0", "naive") ","
+    ENTRY("scalar", "f32", "16", "dense", "4", "0", "naive") "]}}";
+/* clang-format on */
 
 static void set(attn_problem *p, int64_t n, int64_t d, const char *pattern) {
     attn_problem_init(p, 1, 2, 1, n, n, d, d);
@@ -78,26 +64,50 @@ static void chooses(void **state) {
     static const struct {
         int64_t n, d;
         const char *pattern;
+        int threads;
         attn_algorithm chosen;
     } cases[] = {
-        {1, 64, "dense", ATTN_NAIVE},
-        {299, 64, "dense", ATTN_NAIVE},
-        {300, 64, "dense", ATTN_FLASH},
-        {100000, 64, "dense", ATTN_FLASH},
-        {100, 80, "dense", ATTN_NAIVE},
-        {100, 100, "dense", ATTN_FLASH}, /* 128 is nearer */
-        {100, 32, "dense", ATTN_NAIVE},
-        {100, 31, "dense", ATTN_AUTO}, /* beyond a factor of 2 */
-        {100, 256, "dense", ATTN_FLASH},
-        {100, 257, "dense", ATTN_AUTO},
-        {100001, 64, "dense", ATTN_AUTO}, /* longer than was measured */
-        {100, 16, "dense", ATTN_AUTO},    /* measured with four threads alone */
-        {100, 64, "causal", ATTN_FLASH},
-        {100, 64, "causal,prefix=3", ATTN_FLASH},
-        {100, 64, "causal,window=9", ATTN_AUTO},
-        {1000, 64, "window=9:2", ATTN_NAIVE},
-        {100, 64, "window=9,sink=1", ATTN_NAIVE},
-        {100, 64, "chunk=8", ATTN_NAIVE},
+        {1, 64, "dense", 1, ATTN_NAIVE},
+        {299, 64, "dense", 0, ATTN_NAIVE}, /* 0 is one thread */
+        {300, 64, "dense", 1, ATTN_FLASH},
+        {299, 64, "dense", 2, ATTN_FLASH},
+        {299, 64, "dense", 3, ATTN_AUTO},
+        {299, 64, "dense", 4, ATTN_AUTO}, /* measured at another dimension */
+        {299, 16, "dense", 4, ATTN_NAIVE},
+        {100000, 64, "dense", 1, ATTN_FLASH},
+        {100, 80, "dense", 1, ATTN_NAIVE},
+        {100, 100, "dense", 1, ATTN_FLASH}, /* 128 is nearer */
+        {100, 32, "dense", 1, ATTN_NAIVE},
+        {100, 31, "dense", 1, ATTN_AUTO}, /* beyond a factor of 2 */
+        {100, 256, "dense", 1, ATTN_FLASH},
+        {100, 257, "dense", 1, ATTN_AUTO},
+        {100001, 64, "dense", 1, ATTN_AUTO}, /* longer than was measured */
+        {100, 16, "dense", 1, ATTN_AUTO},    /* measured with four threads alone */
+        {100, 64, "causal", 1, ATTN_FLASH},
+        {100, 64, "causal,prefix=3", 1, ATTN_FLASH},
+        {100, 64, "causal-top-left", 1, ATTN_FLASH},
+        /* A window is known by its width, and the nearest within a factor of 2 decides. */
+        {1000, 64, "window=256", 1, ATTN_NAIVE},
+        {999, 64, "window=256", 1, ATTN_AUTO},
+        {1000, 64, "window=512", 1, ATTN_NAIVE},
+        {1000, 64, "window=513", 1, ATTN_AUTO},
+        {1000, 64, "window=127", 1, ATTN_AUTO},
+        {1000, 64, "causal,window=255:99", 1, ATTN_NAIVE},
+        {1000, 64, "window=100:100", 1, ATTN_NAIVE},
+        {1000, 64, "window=20", 1, ATTN_FLASH},
+        {1000, 64, "window=33", 1, ATTN_AUTO},
+        {1000, 64, "window=8", 1, ATTN_NAIVE},
+        {1000, 64, "window=11", 1, ATTN_NAIVE}, /* 8 is nearer than 16 */
+        {1000, 64, "window=12", 1, ATTN_FLASH},
+        {1000, 64, "window=3", 1, ATTN_AUTO},
+        {1000, 64, "window=inf:0", 1, ATTN_AUTO},
+        {1000, 64, "causal,window=inf:0", 1, ATTN_NAIVE},
+        {1000, 64, "causal,prefix=2,window=20", 1, ATTN_AUTO}, /* no window alone */
+        /* Of other patterns none speaks for another; how one is written does not count. */
+        {100, 64, "window=9,sink=1", 1, ATTN_NAIVE},
+        {100, 64, "window=8:0,sink=1", 1, ATTN_NAIVE},
+        {100, 64, "window=9,sink=2", 1, ATTN_AUTO},
+        {100, 64, "chunk=8", 1, ATTN_AUTO},
     };
     attn_tuning *tuning;
     attn_error error;
@@ -107,26 +117,27 @@ static void chooses(void **state) {
     attn_problem p;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         set(&p, cases[i].n, cases[i].d, cases[i].pattern);
-        if (attn_tuning_choose(tuning, &p, "scalar") != cases[i].chosen)
-            test_fail("n=%lld d=%lld %s: chose %s", (long long)cases[i].n, (long long)cases[i].d,
-                      cases[i].pattern, attn_algorithm_name(attn_tuning_choose(tuning, &p, "scalar")));
+        const attn_algorithm chosen = attn_tuning_choose(tuning, &p, "scalar", cases[i].threads);
+        if (chosen != cases[i].chosen)
+            test_fail("n=%lld d=%lld %s, %d threads: chose %s", (long long)cases[i].n, (long long)cases[i].d,
+                      cases[i].pattern, cases[i].threads, attn_algorithm_name(chosen));
     }
     set(&p, 100, 64, "dense");
-    assert_int_equal(attn_tuning_choose(tuning, &p, "avx9"), ATTN_AUTO);
-    assert_int_equal(attn_tuning_choose(NULL, &p, "scalar"), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(tuning, &p, "avx9", 1), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(NULL, &p, "scalar", 1), ATTN_AUTO);
     p.dtype = ATTN_BF16;
-    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_NAIVE);
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_NAIVE);
     p.dtype = ATTN_F16;
-    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_AUTO);
     set(&p, 100, 64, "dense");
     p.queries = 99;
-    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_AUTO);
     set(&p, 100, 64, "dense");
     p.softcap = 1;
-    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_AUTO);
     set(&p, 100, 64, "dense");
     p.inputs = ATTN_HAS_ALIBI;
-    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar"), ATTN_AUTO);
+    assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_AUTO);
     attn_tuning_free(tuning);
 }
 
@@ -138,16 +149,20 @@ static void plans_follow(void **state) {
     static const struct {
         int64_t n;
         const char *pattern;
+        int threads;
         attn_algorithm asked, runs;
     } cases[] = {
-        {70, "dense", ATTN_AUTO, ATTN_NAIVE},    {300, "dense", ATTN_AUTO, ATTN_FLASH},
-        {70, "dense", ATTN_FLASH, ATTN_FLASH},   {300, "dense", ATTN_NAIVE, ATTN_NAIVE},
-        {70, "window=9", ATTN_AUTO, ATTN_FLASH}, {70, "causal,topk=2", ATTN_AUTO, ATTN_NAIVE},
+        {70, "dense", 0, ATTN_AUTO, ATTN_NAIVE},     {300, "dense", 0, ATTN_AUTO, ATTN_FLASH},
+        {70, "dense", 1, ATTN_AUTO, ATTN_NAIVE},     {70, "dense", 2, ATTN_AUTO, ATTN_FLASH},
+        {70, "dense", 1, ATTN_FLASH, ATTN_FLASH},    {300, "dense", 1, ATTN_NAIVE, ATTN_NAIVE},
+        {70, "window=30", 1, ATTN_AUTO, ATTN_FLASH}, {70, "causal,topk=2", 1, ATTN_AUTO, ATTN_NAIVE},
+        {70, "window=6", 1, ATTN_AUTO, ATTN_NAIVE},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         attn_problem p;
         set(&p, cases[i].n, 64, cases[i].pattern);
-        const attn_options options = {.isa = "scalar", .algorithm = cases[i].asked, .tuning = tuning};
+        const attn_options options = {
+            .isa = "scalar", .algorithm = cases[i].asked, .tuning = tuning, .threads = cases[i].threads};
         attn_plan *plan;
         assert_int_equal(attn_plan_create(&p, &options, &plan, NULL), ATTN_OK);
         assert_int_equal(attn_plan_info(plan).algorithm, cases[i].runs);
@@ -177,6 +192,10 @@ static void refuses(void **state) {
          "\"value_dim\":\"64\"}]}",
          "tuning[0]: value_dim"},
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "ring", "1", "0", "flash") "]}", "tuning[0]: pattern"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "window", "1", "0", "flash") "]}",
+         "tuning[0]: pattern"},
+        {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "blocks=map:8", "1", "0", "flash") "]}",
+         "tuning[0]: pattern"},
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "0", "0", "flash") "]}", "tuning[0]: threads"},
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "-1", "flash") "]}", "tuning[0]: from_n"},
         {"{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0.5", "flash") "]}",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from . import regimes, twoterm
 from . import statistics as st
 from .results import STAGES, Row, Run, parse_id
-from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, window_extent
+from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, window_reach
 
 PEAK_LIMIT = 105.0  # percent; more is a fault of the measurement
 
@@ -65,7 +65,7 @@ def _fit(series: Series) -> None:
         series.regime = f"no exponent: {len(series.lengths)} of at least {st.MIN_POINTS} lengths"
         return
     # Below its window a pattern is dense: one sum of terms does not describe both.
-    restricted = [p for p in points if p.n > window_extent(series.variant.pattern)]
+    restricted = [p for p in points if p.n > window_reach(series.variant.pattern)]
     series.two_term = twoterm.two_term(
         [p.n for p in restricted], [p.quiet for p in restricted], [p.replicates for p in restricted]
     )

@@ -32,6 +32,15 @@ class Crossing:
     high: float
     faster_above: int  # 0 or 1: of the two
 
+    def text(self, names: tuple[str, str]) -> str:
+        below, above = names[1 - self.faster_above], names[self.faster_above]
+        where = (
+            f"between {self.low:.0f} and {self.high:.0f}"
+            if self.n is None
+            else f"n = {self.n:.0f} [{self.low:.0f}, {self.high:.0f}]"
+        )
+        return f"{where}: {below} is faster below, {above} above"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -61,7 +70,7 @@ class Comparison:
 
     def _text(self, names: tuple[str, str]) -> str:
         if self.crossings:
-            return "; ".join(self._crossing_text(c, names) for c in self.crossings)
+            return "; ".join(c.text(names) for c in self.crossings)
         if self.faster is None:
             return "none: level at every n measured, within noise"
         name = names[self.faster]
@@ -76,16 +85,6 @@ class Comparison:
         if min(level) > max(parted):
             return f"none: {name} is faster up to n = {max(parted)}, level from n = {min(level)} on"
         return f"none: {name} is faster or level (at n = {', '.join(map(str, level))})"
-
-    @staticmethod
-    def _crossing_text(crossing: Crossing, names: tuple[str, str]) -> str:
-        below, above = names[1 - crossing.faster_above], names[crossing.faster_above]
-        where = (
-            f"between {crossing.low:.0f} and {crossing.high:.0f}"
-            if crossing.n is None
-            else f"n = {crossing.n:.0f} [{crossing.low:.0f}, {crossing.high:.0f}]"
-        )
-        return f"{where}: {below} is faster below, {above} above"
 
 
 def _zeros(x: np.ndarray, difference: np.ndarray) -> np.ndarray:

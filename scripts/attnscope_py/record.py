@@ -15,7 +15,7 @@ from .regimes import OVERHEAD_SHARE, Border, Regime
 from .series import Group, Series, Variant
 from .twoterm import Term, TwoTerm
 
-SCHEMA = 1
+SCHEMA = 2
 _DIGITS = 6  # significant; the intervals have two or three
 
 

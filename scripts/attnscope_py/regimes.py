@@ -9,7 +9,7 @@ import numpy as np
 
 from . import formats
 from . import statistics as st
-from .series import Series, pattern_class, window_extent
+from .series import Series, pattern_class, window_extent, window_reach
 from .twoterm import TwoTerm
 
 OVERHEAD_SHARE = 0.05  # below this the fixed part of a call no longer bends the curve
@@ -97,9 +97,9 @@ def borders(series: Series, model: TwoTerm | None) -> list[Border]:
     """All of a series, sorted, that have measured lengths on both sides."""
     lengths = series.lengths
     found = working_sets(series)
-    extent = window_extent(series.variant.pattern)
-    if extent:
-        found.append(Border(extent, "window", f"the window restricts from n = {extent} on"))
+    reach = window_reach(series.variant.pattern)
+    if reach:
+        found.append(Border(reach, "window", f"the window restricts from n = {reach + 1} on"))
     start = overhead(lengths, model)
     found += [start] if start else []
     inside = [b for b in found if lengths[0] <= b.n < lengths[-1]]

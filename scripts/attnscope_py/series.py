@@ -37,16 +37,44 @@ def pattern_class(pattern: str) -> str:
     return "window" if selections == {"window"} else "sparse"
 
 
+def _window_sides(pattern: str) -> tuple[int | None, int | None]:
+    """How many keys before and behind a query its window has; None where it is open, or there is none."""
+    match = _WINDOW.search(pattern)
+    if not match:
+        return None, None
+    try:
+        if match.group(2) is None:
+            return int(match.group(1)) - 1, 0
+        left, right = (None if side == "inf" else int(side) for side in match.groups())
+    except ValueError:
+        return None, None
+    return left, right
+
+
 def window_extent(pattern: str) -> int:
     """How many keys the window of a pattern spans; 0 when it has none or is open on a side."""
-    match = _WINDOW.search(pattern)
-    if not match or "inf" in match.groups():
-        return 0
-    left, right = match.groups()
-    try:
-        return int(left) + int(right) + 1 if right is not None else int(left)
-    except ValueError:
-        return 0
+    left, right = _window_sides(pattern)
+    return left + right + 1 if left is not None and right is not None else 0
+
+
+def _clipped_sides(pattern: str) -> tuple[int, int] | None:
+    """What a causal term leaves of them; None where the window is then still open, or there is none."""
+    left, right = _window_sides(pattern)
+    if {"causal", "causal-top-left"} & set(pattern.split(",")):
+        right = 0
+    return (left, right) if left is not None and right is not None else None
+
+
+def window_width(pattern: str) -> int:
+    """The keys of a window that a causal term leaves; 0 when it has none or they are unlimited."""
+    sides = _clipped_sides(pattern)
+    return sum(sides) + 1 if sides else 0
+
+
+def window_reach(pattern: str) -> int:
+    """The largest n at which a window still leaves one of its sides whole; 0 when it has none or is open there."""
+    sides = _clipped_sides(pattern)
+    return max(sides) + 1 if sides else 0
 
 
 @dataclass(frozen=True)

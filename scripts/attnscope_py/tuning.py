@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .comparisons import Crossover
-from .series import pattern_class
+from .series import pattern_class, window_width
 
 LEAN = "flash"  # where neither is faster: it needs far less memory
 
@@ -20,7 +20,7 @@ class Choice:
     dtype: str
     head_dim: int
     value_dim: int
-    pattern: str  # its class: dense, causal, window or sparse
+    pattern: str  # as it was measured: the library says which others it speaks for
     threads: int
     from_n: int
     to_n: int  # the largest that was measured: beyond it the table says nothing
@@ -28,10 +28,6 @@ class Choice:
     from_low: int  # the interval of from_n
     from_high: int
     reason: str
-
-    @property
-    def problem(self) -> tuple:
-        return (self.isa, self.dtype, self.head_dim, self.value_dim, self.pattern, self.threads)
 
 
 def _choices(crossover: Crossover) -> list[Choice]:
@@ -44,7 +40,7 @@ def _choices(crossover: Crossover) -> list[Choice]:
             group.dtype or "",
             group.head_dim or 0,
             group.value_dim or 0,
-            pattern_class(s.variant.pattern),
+            s.variant.pattern,
             group.threads or 1,
             math.ceil(from_n),
             found.lengths[-1],
@@ -63,35 +59,70 @@ def _choices(crossover: Crossover) -> list[Choice]:
     result = [choice(0, 0, 0, below, f"{below} is faster at the smallest n; {measured}")]
     for c in found.crossings:
         middle = c.n if c.n is not None else math.sqrt(c.low * c.high)
-        result.append(choice(middle, c.low, c.high, names[c.faster_above], found._crossing_text(c, names)))
+        result.append(choice(middle, c.low, c.high, names[c.faster_above], c.text(names)))
     return result
 
 
-def choices(crossovers: Sequence[Crossover]) -> list[Choice]:
-    """A flat list: problems in the order of the crossovers, the entries of each sorted by from_n.
+def _key(c: Crossover) -> tuple:
+    """What the library looks for: one entry has to speak for all that share it."""
+    s = c.first
+    pattern = s.variant.pattern
+    kind = pattern_class(pattern)
+    width = window_width(pattern) if kind == "window" else 0
+    # Of windows the width alone counts, of dense and causal nothing more; of others each term does.
+    alike = width or ("" if kind in ("dense", "causal") else ",".join(sorted(pattern.split(","))))
+    group = s.group
+    return (s.isa, group.dtype, group.head_dim, group.value_dim, group.threads, kind, alike)
 
-    Of one class of patterns at one ISA level, type, head dimension and number of threads, the problem that was
-    measured at most lengths decides, then the one with fewest heads. Decoding and options like a softcap are left out.
-    """
-    chosen: dict[tuple, Crossover] = {}
-    for c in crossovers:
-        s = c.first
-        known = {s.variant.algorithm, c.second.variant.algorithm} == {"naive", LEAN}
-        complete = s.group.dtype and s.group.head_dim and s.group.value_dim and s.group.threads
-        if (
-            c.kind != "algorithm"
-            or not known
-            or not complete
-            or s.variant.extras
-            or s.group.queries is not None
-        ):
-            continue
-        key = _choices(c)[0].problem
-        if key not in chosen or _weight(c) > _weight(chosen[key]):
-            chosen[key] = c
-    return [entry for c in chosen.values() for entry in _choices(c)]
+
+def _speaks(c: Crossover) -> bool:
+    """Is it about what the library may ask for? Decoding and options like a softcap are not."""
+    s, group = c.first, c.first.group
+    return bool(
+        c.kind == "algorithm"
+        and {s.variant.algorithm, c.second.variant.algorithm} == {"naive", LEAN}
+        and not s.variant.extras
+        and group.queries is None
+        and group.dtype
+        and group.head_dim
+        and group.value_dim
+        and group.threads
+        # A block map is a file, which no table can name.
+        and "blocks=" not in s.variant.pattern
+    )
+
+
+def _faster(c: Crossover) -> dict[int, str]:
+    """Which of the two is surely the faster at each length."""
+    found = c.found
+    return {
+        n: c.names[sign > 0]
+        for n, sign in zip(found.lengths, found.signs, strict=True)
+        if sign and n not in found.odd
+    }
+
+
+def _disagree(some: Sequence[Crossover]) -> bool:
+    """Is at some length another one the faster for one problem than for another?"""
+    said: dict[int, str] = {}
+    return any(said.setdefault(n, name) != name for c in some for n, name in _faster(c).items())
 
 
 def _weight(c: Crossover) -> tuple[int, int]:
     group = c.first.group
     return len(c.found.lengths), -(group.heads or 1) * (group.batch or 1)
+
+
+def choices(crossovers: Sequence[Crossover]) -> list[Choice]:
+    """A flat list: problems in the order of the crossovers, the entries of each sorted by from_n.
+
+    Of problems that the library does not tell apart (heads and batch, say) the one that was measured at most lengths
+    decides, then the one with fewest heads; where they contradict each other there is no entry.
+    """
+    alike: dict[tuple, list[Crossover]] = {}
+    for c in crossovers:
+        if _speaks(c):
+            alike.setdefault(_key(c), []).append(c)
+    return [
+        entry for some in alike.values() if not _disagree(some) for entry in _choices(max(some, key=_weight))
+    ]

@@ -88,3 +88,19 @@ def test_refused(refused, tmp_path):
     refused(["eval", *tensors, "--tuning", tmp_path / "t.json"], "--tuning", "t.json", "attnscope analyze")
     refused(["eval", *tensors, "--tuning", tmp_path / "missing.json"], "missing.json")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_are_looked_up(run, threads):
+    """What was measured with so many threads decides for so many, and for no other number."""
+    table = [entry(0, "flash"), entry(0, "naive") | {"threads": 2}]
+    values = run(8, table, "--threads", threads).values()
+    expected = {1: ("flash", "--tuning"), 2: ("naive", "--tuning"), 3: ("flash", "default")}
+    assert (values["algorithm"], values["algorithm_by"]) == expected[threads]
+
+
+def test_windows_are_told_apart(run):
+    """A narrow window's choice is none for a wide one."""
+    table = [entry(0, "naive") | {"pattern": "window=8"}]
+    for width, chosen_by in ((8, "--tuning"), (16, "--tuning"), (17, "default"), (3, "default")):
+        assert run(40, table, "--pattern", f"window={width}").values()["algorithm_by"] == chosen_by

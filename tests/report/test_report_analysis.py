@@ -6,7 +6,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, charts_scaling, comparisons, figures, series, summary, text_table, theme
 from attnscope_py.results import load_run, load_runs
-from attnscope_py.series import pattern_class, window_extent
+from attnscope_py.series import pattern_class, window_extent, window_reach, window_width
 
 
 def load(tmp_path, rows, **changes):
@@ -21,23 +21,40 @@ def sweep(sweep_file):
 
 # Guards the words of the charts: what is dense, causal, a window alone, or sparse.
 @pytest.mark.parametrize(
-    ("pattern", "kind", "extent"),
+    ("pattern", "kind", "extent", "width", "reach"),
     [
-        ("dense", "dense", 0),
-        ("causal", "causal", 0),
-        ("causal-top-left,prefix=8", "causal", 0),
-        ("window=256", "window", 256),
-        ("causal,window=256", "window", 256),
-        ("window=64:32", "window", 97),
-        ("window=64:inf", "window", 0),
-        ("window=64:64,sink=64,random=3:64:1", "sparse", 129),
-        ("stride=4", "sparse", 0),
-        ("causal,chunk=128", "sparse", 0),
+        ("dense", "dense", 0, 0, 0),
+        ("causal", "causal", 0, 0, 0),
+        ("causal-top-left,prefix=8", "causal", 0, 0, 0),
+        ("window=256", "window", 256, 256, 256),
+        ("causal,window=256", "window", 256, 256, 256),
+        ("window=64:32", "window", 97, 97, 65),
+        ("causal,window=64:32", "window", 97, 65, 65),
+        ("window=64:64", "window", 129, 129, 65),
+        ("window=64:inf", "window", 0, 0, 0),
+        ("causal,window=64:inf", "window", 0, 65, 65),
+        ("window=inf:64", "window", 0, 0, 0),
+        ("window=64:64,sink=64,random=3:64:1", "sparse", 129, 129, 65),
+        ("stride=4", "sparse", 0, 0, 0),
+        ("causal,chunk=128", "sparse", 0, 0, 0),
     ],
 )
-def test_pattern_class(pattern, kind, extent):
+def test_pattern_class(pattern, kind, extent, width, reach):
     assert pattern_class(pattern) == kind
     assert window_extent(pattern) == extent
+    assert window_width(pattern) == width
+    assert window_reach(pattern) == reach
+
+
+# Guards the length from which a window is said to restrict: up to its reach, as the definition has it, one side of it
+# leaves out no key of any query; above it both do.
+@pytest.mark.parametrize(("left", "right"), [(255, 0), (64, 64), (64, 32), (3, 9), (0, 0)])
+def test_window_reach(left, right):
+    def whole(n):
+        return all(i - left <= 0 for i in range(n)) or all(i + right >= n - 1 for i in range(n))
+
+    reach = window_reach(f"window={left}:{right}")
+    assert whole(reach) and not whole(reach + 1)
 
 
 # Guards the main result of a sweep: dense is quadratic, a window is linear, at every level.

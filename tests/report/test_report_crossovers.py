@@ -238,7 +238,7 @@ def test_tuning(tmp_path):
         ("dense", 0, "naive"),
         ("dense", pytest.approx(1000, abs=15), "flash"),
         ("causal", 0, "flash"),
-        ("window", 0, "naive"),
+        ("window=256", 0, "naive"),
     ]
     assert all(
         (e.isa, e.dtype, e.head_dim, e.value_dim, e.threads) == ("avx2", "f32", 64, 64, 1) for e in table
@@ -247,14 +247,42 @@ def test_tuning(tmp_path):
     assert "less memory" in table[2].reason
 
 
-# Guards the choice between several problems of one entry: the one that was measured at most lengths decides.
-def test_tuning_takes_the_longest(tmp_path):
+# Guards the choice between several problems that the library does not tell apart: the one that was measured at most
+# lengths decides, and where at a length one algorithm is faster for one and the other for another, nothing does.
+@pytest.mark.parametrize("other", [1.2, 1.0, 0.5])
+def test_tuning_takes_the_longest(tmp_path, other):
     rows = []
-    for heads, lengths, naive in ((8, LENGTHS, 2.0), (1, LENGTHS[:3], 0.5)):
+    for heads, lengths, naive in ((8, LENGTHS, 2.0), (1, LENGTHS[:3], other)):
         for algorithm, factor in (("naive", naive), ("flash", 1.0)):
             made = rows_of(
                 "dense", algorithm, "avx2", lambda n, f=factor: f * n**2, lengths, heads=heads, kv_heads=heads
             )
             rows += [row | {"id": row["id"].replace("/h1/kv1", f"/h{heads}/kv{heads}")} for row in made]
-    (entry,) = tuning.choices(comparisons.crossovers(sections_of(tmp_path, rows)))
-    assert (entry.from_n, entry.algorithm) == (0, "flash")
+    found = tuning.choices(comparisons.crossovers(sections_of(tmp_path, rows)))
+    if other < 1:
+        assert found == []
+    else:
+        (entry,) = found
+        assert (entry.from_n, entry.to_n, entry.algorithm) == (0, LENGTHS[-1], "flash")
+
+
+# Guards that no pattern decides for one that the library tells apart: windows of two widths, two sparse patterns,
+# numbers of threads each have entries of their own; one pattern in two spellings has one.
+def test_tuning_tells_patterns_apart(tmp_path):
+    faster = {
+        ("window=256", 1): "naive",
+        ("window=32", 1): "flash",
+        ("window=16:15", 2): "naive",
+        ("sink=1,window=9", 1): "naive",
+        ("sink=2,window=9", 1): "flash",
+        ("causal,window=255:7", 1): "naive",  # as window=256
+    }
+    rows = []
+    for (pattern, threads), name in faster.items():
+        for algorithm in ("naive", "flash"):
+            factor = 1.0 if algorithm == name else 2.0
+            rows += rows_of(pattern, algorithm, "avx2", lambda n, f=factor: f * n**2, threads=threads)
+    found = tuning.choices(comparisons.crossovers(sections_of(tmp_path, rows)))
+    said = {(e.pattern, e.threads): e.algorithm for e in found}
+    assert len(found) == len(said) == 5
+    assert said.items() <= faster.items()

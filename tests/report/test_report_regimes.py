@@ -125,7 +125,7 @@ def test_window_is_set_apart(tmp_path):
     inside, above = s.regimes
     assert (inside.n_low, inside.n_high, inside.exponent) == (128, 256, None)
     assert "no exponent: 2 of at least 4 lengths" in inside.reason
-    assert (above.n_low, above.n_high) == (512, 8192) and "window restricts from n = 256" in above.reason
+    assert (above.n_low, above.n_high) == (512, 8192) and "window restricts from n = 257" in above.reason
     assert s.exponent is above.exponent
     assert s.exponent.value == pytest.approx(s.pair_exponent, abs=1e-6)
     assert s.two_term.n_low == 512
