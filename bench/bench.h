@@ -94,6 +94,7 @@ typedef struct bench_kernel {
     double (*flops)(const bench_kernel_run *run); /* NULL: none that count */
     double (*bytes)(const bench_kernel_run *run);
     double (*reads)(const bench_kernel_run *run);          /* of the bytes; NULL: half of them */
+    double (*touches)(const bench_kernel_run *run);        /* bytes of memory; NULL: as `bytes` */
     bool (*prepare)(bench_kernel_run *run, uint64_t seed); /* false: no memory */
     void (*call)(bench_kernel_run *run);
     double (*checksum)(const bench_kernel_run *run);
@@ -132,13 +133,23 @@ typedef struct bench_result {
     double peak_gflops;                     /* of the row's threads, beside the row; 0 unknown */
     double ghz;                             /* likewise; 0 unknown */
     double pct_peak;
-    int threads_used;                  /* that did some of the work */
-    int order;                         /* position in the run */
-    int64_t repetitions;               /* that are whole */
-    int visits;                        /* 0: one, whose median this is */
+    bool above_bandwidth; /* read faster than what it reads from was seen to be read, which others use too */
+    int threads_used;     /* that did some of the work */
+    int order;            /* position in the run */
+    int64_t repetitions;  /* that are whole */
+    int visits;           /* 0: one, whose median this is */
     double visit_ns[BENCH_MAX_VISITS]; /* the median of each; the samples are those of one of them */
     char date[32];                     /* when the last of them ended, as in 2026-11-30T15:45:32+00:00 */
 } bench_result;
+
+/* Something that a row reads, and how much memory is touched from one reading of a byte to the next: the
+ * cache that holds so much is where it comes from. */
+typedef struct bench_stream {
+    double bytes;    /* read in a call, by all threads */
+    double own, all; /* touched by one thread, and by all together */
+} bench_stream;
+
+enum { BENCH_STREAMS = 2 };
 
 typedef struct bench_row {
     char id[BENCH_ID_BYTES];
@@ -160,8 +171,9 @@ typedef struct bench_row {
     /* What the plan says (attention and stages), or the kernel. */
     attn_info info;
     double flops_useful, flops_executed, flops_dense;
-    double bytes_compulsory; /* read and written */
-    double bytes_read;       /* of them; with the scores of naive, which are read back */
+    double bytes_compulsory;            /* read and written */
+    double bytes_read;                  /* of them; with the scores of naive, which are read back */
+    bench_stream stream[BENCH_STREAMS]; /* of bytes_read: tensors, and scores */
     /* What is expected. */
     double predicted_ns; /* of one call; 0 when it will not run */
     double overhead_ns;  /* of a call with one query and one key, or one element; 0 unknown */

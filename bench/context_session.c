@@ -44,6 +44,8 @@ static json_t *make_limits(const bench_limits *l) {
             continue;
         json_t *level = json_object();
         bench_set_integer(level, "bytes", l->limits.level[i].bytes);
+        if (i < ROOFLINE_MEMORY)
+            bench_set_integer(level, "holds_bytes", l->limits.level[i].holds_bytes);
         bench_set_real(level, "read_gbs", l->limits.level[i].read_gbs);
         bench_set_real(level, "read_cpu_share", l->limits.level[i].read_cpu_share);
         bench_set_real(level, "copy_gbs", l->limits.level[i].copy_gbs);
@@ -51,6 +53,16 @@ static json_t *make_limits(const bench_limits *l) {
         json_object_set_new(levels, machine_level_key(i), level);
     }
     json_object_set_new(object, "level", levels);
+    json_t *readings = json_array();
+    for (int i = 0; i < l->limits.readings; i++) {
+        const roofline_reading *reading = &l->limits.reading[i];
+        json_t *entry = json_object();
+        bench_set_integer(entry, "bytes", reading->bytes);
+        bench_set_real(entry, "gbs", reading->gbs);
+        bench_set_real(entry, "cpu_share", reading->cpu_share);
+        json_array_append_new(readings, entry);
+    }
+    json_object_set_new(object, "readings", readings);
     return object;
 }
 

@@ -3,6 +3,7 @@
 #include "common/cli.h"
 #include "dispatch/dispatch.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static void count_pairs(bench_row *row) {
@@ -13,39 +14,74 @@ static void count_pairs(bench_row *row) {
     row->flops_dense = per_pair * (double)info->pairs_dense;
 }
 
-static void count_attention(bench_row *row, const attn_plan *plan) {
-    const attn_problem *p = &row->problem;
+/* Bytes of a problem's tensors: of all keys, or of `keys` that are attended, in each batch. */
+typedef struct tensor_bytes {
+    double queries, keys, values, out;
+} tensor_bytes;
+
+static tensor_bytes count_tensors(const attn_problem *p, double keys) {
     const double element = (double)attn_dtype_bytes(p->dtype);
+    const double query_rows = (double)(p->batch * p->heads * p->queries), key_rows = (double)p->batch * keys;
+    return (tensor_bytes){query_rows * (double)p->head_dim * element,
+                          key_rows * (double)p->head_dim * element, key_rows * (double)p->value_dim * element,
+                          query_rows * (double)p->value_dim * 4};
+}
+
+/* Scores that naive keeps at a time for each thread: those of a head, or of the thread's part of one. */
+static double count_scores(const bench_row *row) {
+    const attn_problem *p = &row->problem;
+    const double rows = (double)(p->batch * p->heads * p->queries) / row->threads;
+    return 4 * fmin((double)p->queries, rows) * (double)p->keys;
+}
+
+/* Tensors are gone through from call to call, with `scores` between. Threads share out the queries in order,
+ * so that each sees the keys of its heads. */
+static bench_stream tensor_stream(const bench_row *row, const tensor_bytes *t, double bytes, double scores) {
+    const attn_problem *p = &row->problem;
+    const double groups = fmax(1, fmin(row->threads, (double)(p->batch * p->kv_heads)));
+    return (bench_stream){bytes,
+                          (t->queries + t->out) / row->threads + (t->keys + t->values) / groups + scores,
+                          t->queries + t->out + t->keys + t->values + row->threads * scores};
+}
+
+static void count_attention(bench_row *row, const attn_plan *plan) {
     count_pairs(row);
-    const double query_rows = (double)(p->batch * p->heads * p->queries);
     const int64_t keys = attn_plan_keys_attended(plan);
     if (keys < 0)
         snprintf(row->error, sizeof row->error, "no memory to count the keys that are attended");
-    const double key_rows = (double)p->batch * (double)keys;
-    row->bytes_read = query_rows * (double)p->head_dim * element +
-                      key_rows * (double)(p->head_dim + p->value_dim) * element;
-    row->bytes_compulsory = row->bytes_read + query_rows * (double)p->value_dim * 4;
-    if (row->info.algorithm == ATTN_NAIVE)
-        row->bytes_read += 4 * (double)row->info.pairs_executed;
+    const tensor_bytes t = count_tensors(&row->problem, (double)keys);
+    const bool naive = row->info.algorithm == ATTN_NAIVE;
+    const double tensors = t.queries + t.keys + t.values, scores = naive ? count_scores(row) : 0;
+    row->bytes_compulsory = tensors + t.out;
+    row->stream[0] = tensor_stream(row, &t, tensors, scores);
+    row->stream[1] =
+        (bench_stream){naive ? 4 * (double)row->info.pairs_executed : 0, scores, row->threads * scores};
+    row->bytes_read = row->stream[0].bytes + row->stream[1].bytes;
 }
 
-/* A stage does its share of the work over the whole score matrix, and moves it. */
+/* Without a pair to mask and a score to change, the stage finds that out and is done. */
+static bool mask_is_idle(const bench_row *row) {
+    return row->stage == ATTN_STAGE_MASK && row->info.tiles_partial == 0 && !(row->problem.softcap > 0) &&
+           !(row->problem.inputs & ~(uint32_t)ATTN_HAS_SINK_LOGIT);
+}
+
+/* A stage does its share of the work over the whole score matrix, and moves it: each score once, though it is
+ * changed in place. */
 static void count_stage(bench_row *row) {
     const attn_problem *p = &row->problem;
-    const double element = (double)attn_dtype_bytes(p->dtype);
     const double useful = (double)row->info.pairs_useful, dense = (double)row->info.pairs_dense;
-    const double query_rows = (double)(p->batch * p->heads * p->queries);
-    const double key_rows = (double)(p->batch * p->kv_heads * p->keys);
-    double per_pair = 0, bytes = 2 * 4 * dense, written = 4 * dense;
+    const tensor_bytes t = count_tensors(p, (double)(p->kv_heads * p->keys));
+    double per_pair = 0, tensors = 0, scores = mask_is_idle(row) ? 0 : 4 * dense, written = scores;
     switch (row->stage) {
     case ATTN_STAGE_QK:
         per_pair = 2.0 * (double)p->head_dim;
-        bytes = 4 * dense + element * (double)p->head_dim * (query_rows + key_rows);
+        tensors = t.queries + t.keys;
+        scores = 0;
         break;
     case ATTN_STAGE_PV:
         per_pair = 2.0 * (double)p->value_dim;
-        written = (double)p->value_dim * 4 * query_rows;
-        bytes = 4 * dense + written + (double)p->value_dim * element * key_rows;
+        tensors = t.values;
+        written = t.out;
         break;
     case ATTN_STAGE_SCALE:
         per_pair = 1;
@@ -56,8 +92,11 @@ static void count_stage(bench_row *row) {
     row->flops_useful = per_pair * useful;
     row->flops_executed = per_pair * (double)row->info.pairs_executed;
     row->flops_dense = per_pair * dense;
-    row->bytes_compulsory = bytes;
-    row->bytes_read = bytes - written;
+    row->bytes_read = tensors + scores;
+    row->bytes_compulsory = row->bytes_read + written;
+    const double kept = count_scores(row);
+    row->stream[0] = tensor_stream(row, &t, tensors, kept);
+    row->stream[1] = (bench_stream){scores, kept, row->threads * kept};
 }
 
 void bench_row_recount(bench_row *row, const attn_counts *counts) {
@@ -89,6 +128,8 @@ static int count_kernel(bench_row *row) {
         row->kernel->flops ? row->kernel->flops(&run) : 0;
     row->bytes_compulsory = row->kernel->bytes(&run);
     row->bytes_read = row->kernel->reads ? row->kernel->reads(&run) : row->bytes_compulsory / 2;
+    const double touched = row->kernel->touches ? row->kernel->touches(&run) : row->bytes_compulsory;
+    row->stream[0] = (bench_stream){row->bytes_read, touched, touched * row->threads};
     row->info.isa = kernels->name;
     return 0;
 }

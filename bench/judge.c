@@ -11,13 +11,6 @@ double bench_pct_peak(const bench_row *row) {
     return 100 * row->flops_useful / r->median_ns / r->peak_gflops;
 }
 
-/* Where rows run: their threads are of one kind. */
-static const machine_pu *row_pu(const bench_session *session) {
-    const machine_binding *binding = bench_pool_binding(session->pool, 0);
-    const machine_pu *pu = binding->bound ? machine_find_pu(session->host, binding->os_index) : NULL;
-    return pu ? pu : &session->host->pus[0];
-}
-
 static const bench_limits *find_limits(const bench_session *session, int threads) {
     for (int i = 0; i < session->limits_count; i++) {
         if (session->limits[i].threads == threads)
@@ -26,24 +19,78 @@ static const bench_limits *find_limits(const bench_session *session, int threads
     return NULL;
 }
 
-/* Bytes that a row touches: its tensors, and the workspace where naive's scores are. */
-static double count_touched(const bench_row *row) {
-    const bool scores = row->kind == BENCH_ATTENTION && row->info.algorithm == ATTN_NAIVE;
-    return row->bytes_compulsory + (scores ? (double)row->info.workspace_bytes : 0);
+/* A cache of one thread has to hold what that thread touches, one of several what all of them do. */
+static double working_set(const roofline *r, const bench_stream *s, int threads, int level) {
+    return r->level[level].sharers > 1 ? s->all / threads : s->own;
+}
+
+int bench_level_of(const roofline *r, const bench_stream *s, int threads, double *bytes) {
+    int level = 0;
+    double below = 0;
+    for (; level < ROOFLINE_MEMORY; level++) {
+        const roofline_bandwidth *cache = &r->level[level];
+        if (!(cache->read_gbs > 0))
+            continue;
+        /* Of threads that share what they read, each may read less than the cache above has. */
+        *bytes = fmax(below, working_set(r, s, threads, level));
+        if (*bytes <= (double)cache->holds_bytes)
+            return level;
+        below = (double)cache->holds_bytes;
+    }
+    *bytes = fmax(below, s->all / threads);
+    return level;
+}
+
+bench_reading bench_row_reading(const bench_session *session, const bench_row *row) {
+    bench_reading reading = {.level = ROOFLINE_MEMORY};
+    const bench_limits *l = find_limits(session, row->threads);
+    double longest = -1;
+    for (int i = 0; l && i < BENCH_STREAMS; i++) {
+        const bench_stream *s = &row->stream[i];
+        double bytes;
+        const int level = bench_level_of(&l->limits, s, row->threads, &bytes);
+        const double gbs = roofline_read_best(&l->limits, bytes)->gbs;
+        if (!(gbs > 0))
+            return (bench_reading){.level = level};
+        const double ns = s->bytes / gbs;
+        reading.ns += ns;
+        reading.known = true;
+        if (ns > longest) {
+            longest = ns;
+            reading.level = level;
+            reading.bytes = bytes;
+        }
+    }
+    return reading;
 }
 
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level) {
+    const bench_reading reading = bench_row_reading(session, row);
+    *level = reading.level;
+    return row->result.median_ns > 0 ? 100 * reading.ns / row->result.median_ns : 0;
+}
+
+bool bench_raise_bandwidth(bench_session *session, const bench_row *row, double gbs) {
+    const bench_reading reading = bench_row_reading(session, row);
+    for (int i = 0; reading.known && i < session->limits_count; i++) {
+        if (session->limits[i].threads == row->threads)
+            roofline_raise(&session->limits[i].limits, reading.bytes, gbs);
+    }
+    return reading.known;
+}
+
+/* The clock alone decides how fast a thread reads its own caches, and nothing is read faster than the first.
+ */
+bool bench_bandwidth_is_fixed(const bench_session *session, const bench_row *row) {
     const bench_limits *l = find_limits(session, row->threads);
-    if (!l || !(row->result.median_ns > 0))
-        return 0;
-    const machine_pu *pu = row_pu(session);
-    const double touched = count_touched(row);
-    *level = 0;
-    while (*level < ROOFLINE_MEMORY &&
-           !(l->limits.level[*level].read_gbs > 0 && touched <= (double)pu->cache[*level].bytes))
-        ++*level;
-    const double read_gbs = l->limits.level[*level].read_gbs;
-    return read_gbs > 0 ? 100 * row->bytes_read / row->result.median_ns / read_gbs : 0;
+    const bench_reading reading = bench_row_reading(session, row);
+    if (!l || !reading.known)
+        return false;
+    int last = MACHINE_CACHE_LEVELS - 1;
+    while (last > 0 && !(l->limits.level[last].read_gbs > 0))
+        last--;
+    const double fastest = roofline_read_best(&l->limits, 0)->gbs;
+    return reading.level < last || row->bytes_read / row->result.median_ns > BENCH_FAULT_PCT / 100 * fastest;
 }
 
 /* Exponentials that a row computes. */
@@ -62,7 +109,7 @@ bool bench_shares_of(const bench_session *session, const bench_row *row, bench_s
         if (row->info.isa && strcmp(attn_isa_name(i), row->info.isa) == 0)
             exp_g = l->limits.exp_g[i];
     }
-    if (!(shares->bandwidth > 0) || !(exp_g > 0) || !(row->result.peak_gflops > 0))
+    if (!bench_row_reading(session, row).known || !(exp_g > 0) || !(row->result.peak_gflops > 0))
         return false;
     const double percent = 100 / row->result.median_ns;
     shares->compute = percent * (row->flops_executed / row->result.peak_gflops + count_exp(row) / exp_g);

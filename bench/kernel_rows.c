@@ -155,8 +155,14 @@ static void mask_call(bench_kernel_run *run) {
 /* In place: a row that is not restored is a softmax of probabilities from the second call on, of equal
  * numbers in the end. Each call takes the next of `rows` copies, so that the clock is not read for every
  * short row, and together they stay in the first-level cache. */
+static int64_t softmax_rows(const bench_kernel_run *run) {
+    return run->n < 4096 ? 4096 / run->n : 1;
+}
+static double softmax_touches(const bench_kernel_run *run) {
+    return 4.0 * (double)(softmax_rows(run) * run->n);
+}
 static bool softmax_prepare(bench_kernel_run *run, uint64_t seed) {
-    run->rows = run->n < 4096 ? 4096 / run->n : 1;
+    run->rows = softmax_rows(run);
     run->in = make_source(run, ATTN_F32, run->n, seed);
     run->out = floats(run->rows * run->n);
     return run->in && run->out;
@@ -294,6 +300,7 @@ const bench_kernel bench_kernels[] = {
      .shape = "n",
      .flops = n_flops,
      .bytes = read_write_bytes,
+     .touches = read_bytes,
      .prepare = vector_prepare,
      .call = scale_call,
      .checksum = in_place_checksum},
@@ -301,6 +308,7 @@ const bench_kernel bench_kernels[] = {
      .note = "softcap of a row of n scores",
      .shape = "n",
      .bytes = read_write_bytes,
+     .touches = read_bytes,
      .prepare = vector_prepare,
      .call = adjust_call,
      .checksum = in_place_checksum},
@@ -308,6 +316,7 @@ const bench_kernel bench_kernels[] = {
      .note = "a row of n scores under random bits",
      .shape = "n",
      .bytes = read_write_bytes,
+     .touches = read_bytes,
      .prepare = vector_prepare,
      .call = mask_call,
      .checksum = masked_checksum},
@@ -315,6 +324,7 @@ const bench_kernel bench_kernels[] = {
      .note = "a row of n scores, the same for each call",
      .shape = "n",
      .bytes = read_write_bytes,
+     .touches = softmax_touches,
      .prepare = softmax_prepare,
      .call = softmax_call,
      .checksum = vector_checksum,

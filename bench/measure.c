@@ -13,8 +13,6 @@
 
 /* A sample shorter than this would measure the clock: reading it takes some 25 ns. */
 static const double sample_ns = 10e3;
-/* A row faster than its peak by more than this was not measured, whatever the samples say. */
-static const double fault_pct = 105;
 
 /* ---- Peaks ------------------------------------------------------------------------- */
 
@@ -46,6 +44,34 @@ static void take_peak(bench_session *session, double milliseconds) {
         if (strcmp(attn_isa_name(i), instance->kernels->name) == 0)
             session->best_peak[i] = fmax(session->best_peak[i], p.of[0].gflops);
     }
+}
+
+/* What the row's threads read together of the working set that bounds the row, beside it; with the kernels
+ * that the limits are measured with. */
+typedef struct reads {
+    const attn_kernels *kernels;
+    int64_t bytes;
+    double gbs[ATTN_MAX_THREADS];
+} reads;
+
+static void read_task(void *context, int worker) {
+    reads *r = context;
+    r->gbs[worker] = roofline_read(r->kernels, r->bytes, 40);
+}
+
+static void take_bandwidth(bench_session *session, const bench_row *row) {
+    reads r = {.kernels = session->instance.kernels,
+               .bytes = (int64_t)fmax(256, bench_row_reading(session, row).bytes)};
+    for (int i = 0; i < attn_isa_count(); i++) {
+        const attn_kernels *kernels;
+        if (attn_dispatch(attn_isa_name(i), &kernels, NULL) == ATTN_OK)
+            r.kernels = kernels;
+    }
+    bench_pool_run(session->pool, read_task, &r);
+    double gbs = 0;
+    for (int i = 0; i < session->instance.threads; i++)
+        gbs += r.gbs[i];
+    bench_raise_bandwidth(session, row, gbs);
 }
 
 /* ---- Memory ---- */
@@ -272,6 +298,30 @@ static bool summarise(bench_result *r) {
     return true;
 }
 
+/* Faster than possible is a fault. Perhaps it was the limit that something disturbed: before that is said,
+ * look once more, longer. What a last cache and memory give changes with what others take from it: a row that
+ * is above is only flagged. */
+static void judge_speed(bench_session *session, bench_row *row) {
+    bench_result *r = &row->result;
+    r->peak_gflops = session->peak_gflops;
+    if (bench_pct_peak(row) > BENCH_FAULT_PCT) {
+        take_peak(session, 40);
+        r->peak_gflops = session->peak_gflops;
+    }
+    if (bench_pct_peak(row) > BENCH_FAULT_PCT)
+        snprintf(row->error, sizeof row->error, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s",
+                 bench_pct_peak(row), r->peak_gflops);
+    int level;
+    if (bench_pct_bandwidth(session, row, &level) > BENCH_FAULT_PCT)
+        take_bandwidth(session, row);
+    const double percent = bench_pct_bandwidth(session, row, &level);
+    r->above_bandwidth = percent > BENCH_FAULT_PCT;
+    if (r->above_bandwidth && bench_bandwidth_is_fixed(session, row))
+        snprintf(row->error, sizeof row->error,
+                 "fault of measurement: %.0f %% of what its bytes take from %s at least", percent,
+                 machine_level_name(level));
+}
+
 /* What makes a result no result. */
 static void judge(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
@@ -292,15 +342,7 @@ static void judge(bench_session *session, bench_row *row) {
         snprintf(row->error, sizeof row->error, "not enough memory for %d samples", r->sample_count);
         return;
     }
-    r->peak_gflops = session->peak_gflops;
-    if (bench_pct_peak(row) > fault_pct) {
-        /* Perhaps it was the peak that something disturbed: look once more, longer. */
-        take_peak(session, 40);
-        r->peak_gflops = session->peak_gflops;
-    }
-    if (bench_pct_peak(row) > fault_pct)
-        snprintf(row->error, sizeof row->error, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s",
-                 bench_pct_peak(row), r->peak_gflops);
+    judge_speed(session, row);
     r->ghz = session->ghz;
     bench_counting_judge(session, row);
     r->threads_used = bench_instance_threads_used(&session->instance);

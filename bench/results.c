@@ -101,6 +101,7 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     if (bandwidth > 0) {
         bench_set_real(object, "pct_bandwidth", bandwidth);
         bench_set_text(object, "bandwidth_level", machine_level_key(level));
+        json_object_set_new(object, "bandwidth_doubted", json_boolean(r->above_bandwidth));
     }
     if (r->ghz > 0)
         bench_set_real(object, "effective_ghz", r->ghz);

@@ -93,6 +93,16 @@ roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds) {
     return measure_fma(NULL, 0, kernels, or_default(milliseconds));
 }
 
+double roofline_read(const attn_kernels *kernels, int64_t bytes, double milliseconds) {
+    void *buffer;
+    if (posix_memalign(&buffer, 4096, (size_t)bytes) != 0)
+        return 0;
+    memset(buffer, 0, (size_t)bytes);
+    const team_figure figure = measure_read(NULL, 0, kernels, buffer, bytes, or_default(milliseconds));
+    free(buffer);
+    return figure.rate;
+}
+
 bool roofline_disturbed(const roofline *r) {
     bool disturbed = false;
     for (int i = 0; i < ROOFLINE_MAX_ISA; ++i)
@@ -102,46 +112,6 @@ bool roofline_disturbed(const roofline *r) {
         disturbed = disturbed || (r->level[i].bytes && (r->level[i].read_cpu_share < BENCH_UNDISTURBED ||
                                                         r->level[i].copy_cpu_share < BENCH_UNDISTURBED));
     return disturbed;
-}
-
-/* ---- Buffers ------------------------------------------------------------------ */
-
-/* How many of the PUs in use share a cache of `level` with PU `pu`. Caches are told apart by their
- * place in the list: an instance covers neighbours. */
-static int sharers_in_use(const machine *m, const machine_pu *pu, int level, const int *os_index,
-                          int threads) {
-    int shared_by = pu->cache[level].shared_by, own = (int)(pu - m->pus) / shared_by, users = 0;
-    for (int i = 0; i < threads; ++i) {
-        const machine_pu *other = machine_find_pu(m, os_index[i]);
-        users += other && (int)(other - m->pus) / shared_by == own;
-    }
-    return users > 0 ? users : 1;
-}
-
-/* Bytes per thread that live in each level and not in the one below: half of the thread's share, or,
- * where that is hardly more than the level below holds (a large second level under a third one that
- * only takes what falls out of it), that level's size and half of the share. Memory: four times all
- * that the threads' last caches hold, as far as an eighth of the memory allows. */
-static void choose_sizes(const machine *m, const int *os_index, int threads, roofline *result) {
-    const machine_pu *pu = machine_find_pu(m, os_index[0]);
-    int64_t below = 0, last_share = 0;
-    for (int level = 0; level < MACHINE_CACHE_LEVELS; ++level) {
-        if (!pu->cache[level].bytes)
-            continue;
-        int64_t share = pu->cache[level].bytes / sharers_in_use(m, pu, level, os_index, threads);
-        int64_t bytes = share / 2;
-        if (bytes < 2 * below)
-            bytes = below + share / 2 < 2 * below ? below + share / 2 : 2 * below;
-        result->level[level].bytes = bytes / 256 * 256;
-        below = last_share = share;
-    }
-    const int64_t least = INT64_C(64) << 20, unknown = INT64_C(256) << 20;
-    int64_t bytes = last_share ? 4 * last_share : unknown;
-    bytes = bytes * threads < least ? least / threads : bytes;
-    int64_t most = m->memory_bytes ? m->memory_bytes / 8 / threads : INT64_MAX;
-    bytes = bytes < most ? bytes : most;
-    if (bytes >= 2 * last_share)
-        result->level[ROOFLINE_MEMORY].bytes = bytes / 256 * 256;
 }
 
 /* ---- Everything ------------------------------------------------------------------ */
@@ -164,18 +134,32 @@ static void tell(const survey *s, int me, const char *what, const char *figure) 
     s->watch->progress(s->watch->context, text);
 }
 
+/* A third of a figure's time each: there are many, and a level's figure is the best of several. */
+static void survey_reading(team *t, int me, const survey *s, float *buffer) {
+    for (int i = 0; i < s->result->readings; ++i) {
+        roofline_reading *reading = &s->result->reading[i];
+        char text[32];
+        snprintf(text, sizeof text, "%lld KiB", (long long)(reading->bytes >> 10));
+        tell(s, me, "reading", text);
+        const team_figure read = measure_read(t, me, s->best, buffer, reading->bytes, s->milliseconds / 3);
+        if (me == 0) {
+            reading->gbs = read.rate;
+            reading->cpu_share = read.cpu_share;
+        }
+    }
+    if (me == 0)
+        roofline_judge_levels(s->result);
+}
+
 static void survey_levels(team *t, int me, const survey *s, float *buffer) {
+    survey_reading(t, me, s, buffer);
     for (int level = 0; level < ROOFLINE_LEVELS; ++level) {
         roofline_bandwidth *figure = &s->result->level[level];
         if (!figure->bytes)
             continue;
-        tell(s, me, machine_level_name(level), "read");
-        const team_figure read = measure_read(t, me, s->best, buffer, figure->bytes, s->milliseconds);
         tell(s, me, machine_level_name(level), "copy");
         const team_figure copy = measure_copy(t, me, s->best, buffer, figure->bytes, s->milliseconds);
         if (me == 0) {
-            figure->read_gbs = read.rate;
-            figure->read_cpu_share = read.cpu_share;
             figure->copy_gbs = copy.rate;
             figure->copy_cpu_share = copy.cpu_share;
         }
@@ -204,9 +188,8 @@ static void survey_body(team *t, int me, void *context) {
 
 static attn_status run_survey(const machine *m, survey *s, attn_error *error) {
     roofline *result = s->result;
-    for (int i = 0; i < ROOFLINE_LEVELS; ++i)
-        if (result->level[i].bytes > s->buffer_bytes)
-            s->buffer_bytes = result->level[i].bytes;
+    if (result->readings > 0)
+        s->buffer_bytes = result->reading[result->readings - 1].bytes;
     for (int i = 0; i < result->threads; ++i) {
         void *buffer;
         if (posix_memalign(&buffer, 4096, (size_t)s->buffer_bytes) != 0)
@@ -235,7 +218,7 @@ attn_status roofline_measure(const machine *m, int threads, double milliseconds,
         status = attn_fail(error, ATTN_NO_MEMORY, "no memory for %d threads", threads);
     } else {
         result->threads = machine_pick(m, threads, os_index);
-        choose_sizes(m, os_index, result->threads, result);
+        roofline_choose_sizes(m, os_index, result->threads, result);
         status = run_survey(m, &s, error);
     }
     for (int i = 0; s.buffers && i < threads; ++i)

@@ -28,18 +28,30 @@ typedef struct roofline_peak {
 /* FMA peak of one ISA level, in about `milliseconds` (30 is enough; 0 for 30). Runs on the calling thread,
  * which the caller binds, and touches nothing else: a harness repeats it between its rows. */
 roofline_peak roofline_fma(const attn_kernels *kernels, double milliseconds);
+/* Likewise, 10^9 bytes per second of reading so many again and again; 0 without memory for them. */
+double roofline_read(const attn_kernels *kernels, int64_t bytes, double milliseconds);
 
 enum { ROOFLINE_MEMORY = MACHINE_CACHE_LEVELS, ROOFLINE_LEVELS }; /* MACHINE_L1D.., memory */
 
+/* What reading a working set again and again reaches. */
+typedef struct roofline_reading {
+    int64_t bytes; /* per thread */
+    double gbs, cpu_share;
+} roofline_reading;
+
 typedef struct roofline_bandwidth {
-    int64_t bytes; /* per thread; 0: this machine does not say how large the level is */
+    int64_t bytes; /* of the working set that stands for the level, per thread; 0: its size is not known */
+    /* The largest working set, per thread, that is read from here. Of the last cache no more than was seen to
+     * be: other machines on the host may use it too, and no list of caches says so. 0 of memory. */
+    int64_t holds_bytes;
+    int sharers; /* threads of the survey that share an instance, at least 1 */
     /* 10^9 bytes per second. Reading counts each byte once, copying counts what is read and what is written;
      * lines that the hardware reads in order to write them are not counted. */
     double read_gbs, copy_gbs;
     double read_cpu_share, copy_cpu_share;
 } roofline_bandwidth;
 
-#define ROOFLINE_MAX_ISA 8
+enum { ROOFLINE_MAX_ISA = 8, ROOFLINE_MAX_READINGS = 96 };
 
 /* Limits of `threads` threads together, each bound to its own PU. */
 typedef struct roofline {
@@ -49,7 +61,22 @@ typedef struct roofline {
     double exp_g[ROOFLINE_MAX_ISA];       /* 10^9 exponentials per second, from the first-level cache */
     double exp_cpu_share[ROOFLINE_MAX_ISA];
     roofline_bandwidth level[ROOFLINE_LEVELS]; /* at the best ISA level */
+    /* Likewise, of working sets of half octaves from within the first cache into memory, ascending. */
+    roofline_reading reading[ROOFLINE_MAX_READINGS];
+    int readings;
 } roofline;
+
+/* ---- levels.c: what the readings say ---- */
+
+/* Chooses the working sets for threads on these PUs: of each level, and of the readings. */
+void roofline_choose_sizes(const machine *m, const int *os_index, int threads, roofline *result);
+/* The best of the readings of `bytes` and more, or of next less than `bytes`: a larger working set is not
+ * read faster. An upper bound for whoever reads so many; 0 where nothing was read. */
+const roofline_reading *roofline_read_best(const roofline *r, double bytes);
+/* Sets what the readings say of each level: read_gbs, and what the last cache holds. */
+void roofline_judge_levels(roofline *r);
+/* Notes that a working set was read at such a rate too. */
+void roofline_raise(roofline *r, double bytes, double gbs);
 
 /* Whether other work disturbed one of the figures: they are no limits of the machine then. */
 bool roofline_disturbed(const roofline *r);

@@ -13,6 +13,9 @@ extern "C" {
 
 /* Change of the first row, when repeated at the end, from which on the machine is said to drift. */
 #define BENCH_DRIFT 0.03
+/* A row that is faster than its peak or bandwidth by more than this was not measured, whatever the samples
+ * say. */
+#define BENCH_FAULT_PCT 105
 
 /* Limits measured before the sweep, for one number of threads. */
 typedef struct bench_limits {
@@ -134,10 +137,24 @@ bool bench_take_visit(bench_row *row, bench_row *visit);
 
 /* 100 * useful FLOPs per second over peak; 0 where either is unknown. */
 double bench_pct_peak(const bench_row *row);
-/* The smallest level of memory that holds what the row touches, and what it has to read in percent of that
- * level's read bandwidth; 0 where none was measured. What is written flows beside what is read: counting both
- * would pass 100 % where they overlap. */
+/* How long a row needs at least to read what it has to: each stream at the rate of the smallest level of
+ * memory that holds its working set. What is written flows beside what is read: counting both would pass 100
+ * % where they overlap. */
+typedef struct bench_reading {
+    bool known;   /* else the limits were not measured */
+    int level;    /* from which most of that time is spent on reading */
+    double bytes; /* the working set read from there, per thread */
+    double ns;
+} bench_reading;
+bench_reading bench_row_reading(const bench_session *session, const bench_row *row);
+/* The level that a stream comes from on so many threads, and the working set per thread there. */
+int bench_level_of(const roofline *r, const bench_stream *s, int threads, double *bytes);
+/* That time in percent of the row's; 0 where nothing is known or nothing read. */
 double bench_pct_bandwidth(const bench_session *session, const bench_row *row, int *level);
+/* Notes that the row's threads have read that working set at `gbs`; false where limits were not measured. */
+bool bench_raise_bandwidth(bench_session *session, const bench_row *row, double gbs);
+/* Whether nobody else can change what the row is compared with: to be above it is a fault of measurement. */
+bool bench_bandwidth_is_fixed(const bench_session *session, const bench_row *row);
 
 /* What three limits would take of the row's time at least, in percent: executed FLOPs at the peak and
  * exponentials at their best rate; the bytes it has to read, at the bandwidth of `level`; what a call costs

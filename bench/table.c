@@ -117,6 +117,14 @@ void bench_warnings(const bench_session *session) {
         if (*rows->row[i].error)
             fprintf(stderr, "attnscope bench: no result for %s: %s\n", rows->row[i].id, rows->row[i].error);
     }
+    int doubted = 0;
+    for (int i = 0; i < rows->count; i++)
+        doubted += rows->row[i].result.measured && rows->row[i].result.above_bandwidth;
+    if (doubted > 0)
+        fprintf(stderr,
+                "attnscope bench: %d rows read faster than memory or the last cache was seen to be read "
+                "(pct_bandwidth above %d): other work took of it while that was measured\n",
+                doubted, BENCH_FAULT_PCT);
     json_t *differ = bench_checksums_differ(rows), *entry;
     if (!differ)
         fprintf(stderr, "attnscope bench: not enough memory to compare what rows of one problem compute\n");

@@ -13,7 +13,7 @@
 #include <time.h>
 
 /* Version of what the file holds. */
-enum { CACHE_SCHEMA = 1 };
+enum { CACHE_SCHEMA = 2 };
 
 /* Appends to a path; false when it does not fit. */
 static bool append(char *path, size_t size, const char *text) {

@@ -157,7 +157,8 @@ static json_t *build(builder *b, const machine *m) {
 }
 
 static json_t *measured(builder *b, const roofline *r) {
-    json_t *object = json_object(), *peaks = json_array(), *bandwidth = json_array();
+    json_t *object = json_object(), *peaks = json_array(), *bandwidth = json_array(),
+           *readings = json_array();
     for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i) {
         const roofline_peak *peak = &r->peak[i];
         if (peak->gflops <= 0)
@@ -177,17 +178,26 @@ static json_t *measured(builder *b, const roofline *r) {
         json_t *entry = json_object();
         put(b, entry, "level", text(machine_level_name(i)));
         put(b, entry, "bytes_per_thread", positive_integer(level->bytes));
+        put(b, entry, "holds_bytes_per_thread", positive_integer(level->holds_bytes));
         put(b, entry, "read_gbs", real(level->read_gbs));
         put(b, entry, "copy_gbs", real(level->copy_gbs));
         put(b, entry, "read_cpu_share", real(level->read_cpu_share));
         put(b, entry, "copy_cpu_share", real(level->copy_cpu_share));
         append(b, bandwidth, entry);
     }
+    for (int i = 0; i < r->readings; ++i) {
+        json_t *entry = json_object();
+        put(b, entry, "bytes_per_thread", json_integer(r->reading[i].bytes));
+        put(b, entry, "read_gbs", real(r->reading[i].gbs));
+        put(b, entry, "cpu_share", real(r->reading[i].cpu_share));
+        append(b, readings, entry);
+    }
     put(b, object, "threads", json_integer(r->threads));
     put(b, object, "bound", json_integer(r->bound));
     put(b, object, "disturbed", json_boolean(roofline_disturbed(r)));
     put(b, object, "peaks", peaks);
     put(b, object, "bandwidth", bandwidth);
+    put(b, object, "readings", readings);
     return object;
 }
 
@@ -218,9 +228,9 @@ static int find_name(const char *name, const char *(*nth)(int), int count) {
 bool info_roofline_read(const json_t *object, roofline *r) {
     memset(r, 0, sizeof *r);
     const json_t *peaks = json_object_get(object, "peaks"), *bandwidth = json_object_get(object, "bandwidth"),
-                 *entry;
+                 *readings = json_object_get(object, "readings"), *entry;
     size_t index;
-    bool sound = json_is_array(peaks) && json_is_array(bandwidth);
+    bool sound = json_is_array(peaks) && json_is_array(bandwidth) && json_is_array(readings);
     r->threads = (int)json_integer_value(json_object_get(object, "threads"));
     r->bound = (int)json_integer_value(json_object_get(object, "bound"));
     json_array_foreach(peaks, index, entry) {
@@ -236,14 +246,29 @@ bool info_roofline_read(const json_t *object, roofline *r) {
     json_array_foreach(bandwidth, index, entry) {
         const int level = find_name(json_string_value(json_object_get(entry, "level")), machine_level_name,
                                     ROOFLINE_LEVELS);
-        double bytes;
+        double bytes, holds;
         sound = sound && level >= 0 && read_number(entry, "bytes_per_thread", &bytes) && bytes < 0x1p62 &&
+                read_number(entry, "holds_bytes_per_thread", &holds) && holds < 0x1p62 &&
                 read_number(entry, "read_gbs", &r->level[level].read_gbs) &&
                 read_number(entry, "copy_gbs", &r->level[level].copy_gbs) &&
                 read_number(entry, "read_cpu_share", &r->level[level].read_cpu_share) &&
                 read_number(entry, "copy_cpu_share", &r->level[level].copy_cpu_share);
-        if (sound)
+        if (sound) {
             r->level[level].bytes = (int64_t)bytes;
+            r->level[level].holds_bytes = (int64_t)holds;
+        }
+    }
+    json_array_foreach(readings, index, entry) {
+        roofline_reading *reading = &r->reading[r->readings];
+        double bytes;
+        sound = sound && r->readings < ROOFLINE_MAX_READINGS &&
+                read_number(entry, "bytes_per_thread", &bytes) && bytes < 0x1p62 &&
+                read_number(entry, "read_gbs", &reading->gbs) &&
+                read_number(entry, "cpu_share", &reading->cpu_share);
+        if (!sound)
+            return false;
+        reading->bytes = (int64_t)bytes;
+        r->readings++;
     }
     return sound && r->threads > 0;
 }

@@ -27,11 +27,15 @@ static void print_roofline(const roofline *r) {
     printf("  %-8s %12s %8s %14s\n", "cache", "read GB/s", "", "copy GB/s");
     for (int i = 0; i < ROOFLINE_LEVELS; ++i) {
         const roofline_bandwidth *level = &r->level[i];
-        char size[32];
+        char size[32], holds[48] = "";
         info_format_bytes(level->bytes, size, sizeof size);
+        if (level->holds_bytes > 0) {
+            strcpy(holds, ", up to ");
+            info_format_bytes(level->holds_bytes, holds + strlen(holds), sizeof holds - strlen(holds));
+        }
         if (level->bytes) {
-            printf("  %-8s %12.1f %8s %14.1f   (%s a thread)", machine_level_name(i), level->read_gbs, "",
-                   level->copy_gbs, size);
+            printf("  %-8s %12.1f %8s %14.1f   (%s a thread%s)", machine_level_name(i), level->read_gbs, "",
+                   level->copy_gbs, size, holds);
             end_line("read", level->read_cpu_share, "copy", level->copy_cpu_share);
         } else {
             printf("  %-8s not measured: %s\n", machine_level_name(i),

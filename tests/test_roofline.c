@@ -138,8 +138,16 @@ static void check_roofline(const machine *m, int threads) {
         }
         assert_int_equal(figure->bytes > 0, figure->read_gbs > 0);
         assert_int_equal(figure->bytes > 0, figure->copy_gbs > 0);
-        figures += 2 * (figure->bytes > 0);
+        assert_true(level == ROOFLINE_MEMORY ? figure->holds_bytes == 0
+                                             : figure->holds_bytes >= figure->bytes);
+        figures += figure->bytes > 0;
     }
+    assert_true(result.readings >= ROOFLINE_LEVELS || !pu->cache[0].bytes);
+    for (int i = 0; i < result.readings; i++) {
+        assert_true(result.reading[i].gbs > 0 && result.reading[i].cpu_share > 0);
+        assert_true(i == 0 || result.reading[i].bytes > result.reading[i - 1].bytes);
+    }
+    figures += result.readings;
     assert_int_equal(figures_seen, figures);
 }
 
@@ -243,6 +251,45 @@ static void test_roofline_stopped(void **state) {
     machine_free(m);
 }
 
+/* Guards the sizes: next to the level below, far from the end of a last cache that others use as well;
+ * readings from the first of them to the last, at most half an octave apart; and no more than there is room
+ * for. */
+static void test_roofline_choice(void **state) {
+#ifndef HAVE_HWLOC
+    test_skip("hwloc is not built in");
+#endif
+    machine *m = load(&(machine_options){
+        .synthetic = "l3:1(size=33554432) l2:2(size=1048576) l1d:1(size=32768) core:1 pu:1"});
+    m->memory_bytes = INT64_C(1) << 40;
+    const int pus[] = {0, 1};
+    for (int threads = 1; threads <= 2; threads++) {
+        roofline r = {.threads = threads};
+        roofline_choose_sizes(m, pus, threads, &r);
+        static const int64_t bytes[] = {1 << 14, 1 << 16, 1 << 21, 1 << 27};
+        static const int64_t holds[] = {1 << 15, 1 << 20, 1 << 25, 0};
+        for (int level = 0; level < ROOFLINE_LEVELS; level++) {
+            const bool shared = level >= MACHINE_L3;
+            assert_int_equal(r.level[level].bytes, bytes[level] / (level == ROOFLINE_MEMORY ? threads : 1));
+            assert_int_equal(r.level[level].holds_bytes, holds[level] / (shared ? threads : 1));
+            assert_int_equal(r.level[level].sharers, shared ? threads : 1);
+        }
+        assert_int_equal(r.reading[0].bytes, 1 << 14);
+        assert_int_equal(r.reading[r.readings - 1].bytes, (1 << 27) / threads);
+        for (int i = 1; i < r.readings; i++) {
+            const double step = (double)r.reading[i].bytes / (double)r.reading[i - 1].bytes;
+            /* Sizes are rounded down to 256 bytes. */
+            assert_true(step > 1 && step < 1.415 * (1 + 256 / (double)r.reading[i - 1].bytes));
+        }
+    }
+    m->pus[0].cache[MACHINE_L1D].bytes = 512; /* nothing is too small or too large */
+    m->pus[0].cache[MACHINE_L3].bytes = INT64_C(1) << 34;
+    roofline r = {.threads = 1};
+    roofline_choose_sizes(m, pus, 1, &r);
+    assert_true(r.readings < ROOFLINE_MAX_READINGS);
+    assert_int_equal(r.reading[r.readings - 1].bytes, INT64_C(1) << 36);
+    machine_free(m);
+}
+
 /* Guards the sizes for a machine with a second level as large as a thread's share of the third. */
 static void test_roofline_sizes(void **state) {
 #ifndef HAVE_HWLOC
@@ -255,7 +302,7 @@ static void test_roofline_sizes(void **state) {
     attn_error error = {{0}};
     assert_int_equal(roofline_measure(m, 1, 1, &result, NULL, &error), ATTN_OK);
     assert_int_equal(result.level[MACHINE_L1D].bytes, 16384);
-    assert_int_equal(result.level[MACHINE_L2].bytes, 524288);
+    assert_int_equal(result.level[MACHINE_L2].bytes, 65536);
     assert_int_equal(result.level[MACHINE_L3].bytes, 2097152);
     assert_int_equal(result.level[ROOFLINE_MEMORY].bytes, 8388608);
     m->memory_bytes = INT64_C(16) << 20; /* an eighth is no more than the cache: not measured */
@@ -271,6 +318,7 @@ int main(void) {
         cmocka_unit_test(test_clocks),           cmocka_unit_test(test_roofline),
         cmocka_unit_test(test_roofline_stopped), cmocka_unit_test(test_roofline_sizes),
         cmocka_unit_test(test_cpu_share),        cmocka_unit_test(test_disturbed),
+        cmocka_unit_test(test_roofline_choice),
     };
     return test_run("roofline", tests, COUNT_OF(tests));
 }
