@@ -123,6 +123,7 @@ typedef struct bench_result {
     double median_ns, min_ns, max_ns, cpu_ns;
     double p05_ns, p25_ns, p75_ns, p95_ns;
     double wall_ns;       /* of all samples, with what ran between them */
+    double aimed_ns;      /* what they were to take */
     double cpu_share;     /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
     double checksum;      /* sum of the output */
     double checksum_abs;  /* of its absolute values; 0 for a kernel */

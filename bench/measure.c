@@ -114,12 +114,14 @@ static double pace(const bench_session *session) {
     return fmax(left / planned, 0.1);
 }
 
-/* Warms up by time and by number; returns the nanoseconds that a call took at the end of it, with all
- * that has to run before it. */
+/* Warms up by time and by number; returns the least nanoseconds that a call took in it, with all that has to
+ * run before it: the last one might have been interrupted. */
 static double warm_up(bench_session *session) {
     const double least = bench_warm_up_s(session->config, session->config->min_time_s) * 1e9;
     /* The call that checked has warmed up too, where it did all the work. */
-    double call = session->instance.first_ns, before_ns = session->instance.threads == 1 ? call : 0;
+    const bool first = session->instance.threads == 1;
+    double call = session->instance.first_ns, before_ns = first ? call : 0;
+    bool sure = before_ns >= sample_ns; /* shorter stretches say little */
     const int64_t start = machine_now_ns();
     int64_t calls = 1;
     for (int rounds = before_ns > 0; !bench_interrupted; rounds++) {
@@ -128,16 +130,20 @@ static double warm_up(bench_session *session) {
         if (elapsed >= least && (rounds >= 3 || elapsed >= BENCH_WARM_CALL_NS))
             break;
         bench_instance_run(&session->instance, calls);
-        call = fmax((double)(machine_now_ns() - before) / (double)calls, 1);
+        const double ns = fmax((double)(machine_now_ns() - before), 1), now = ns / (double)calls;
+        if (!sure || ns >= sample_ns)
+            call = sure ? fmin(call, now) : now;
+        sure = sure || ns >= sample_ns;
         calls = (int64_t)fmin(1e6, fmax(1, least / 4 / call));
     }
-    return call;
+    return fmax(call, 1);
 }
 
 static void choose_samples(bench_session *session, double call) {
     const bench_config *config = session->config;
     const double slower = pace(session);
     double time = config->min_time_s * 1e9 * slower;
+    session->aimed_ns = time;
     int64_t least = slower < 0.5 ? 3 : bench_min_samples(call);
     if (config->one_call) {
         session->sample_calls = session->sample_count = 1;
@@ -212,6 +218,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
         choose_samples(session, call);
         r->calls_per_sample = session->sample_calls;
         r->samples_planned = session->sample_count;
+        r->aimed_ns = session->aimed_ns;
     } else {
         /* Repetitions are alike: the library ends the program over other numbers of calls. */
         session->sample_calls = r->calls_per_sample;

@@ -3,7 +3,8 @@
  * A neighbour on the same core (another virtual machine's thread, say) slows a row down by half for seconds
  * while the process has all of its CPU: no clock of the guest's shows it, and no number of samples taken in
  * one stretch helps. It shows in the effective clock beside the row, which loses some tenths of a percent,
- * and in samples that differ; and it is over some seconds later. */
+ * and in samples that differ; and it is over some seconds later. So is a stall in the warm-up, which leaves a
+ * row with the least number of samples. */
 #include "bench/session.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@
 static const double clock_loss = 0.002;
 /* Of the median over the fastest sample. Undisturbed rows stay within some 3 %. */
 static const double spread = 0.10;
-/* A visit that is faster by less than this is the same. */
+/* A visit that differs by less than this is the same: of two that are, the sounder one stands. */
 static const double gain = 0.01;
 /* All of them together take no more of the time that the rows took. On a machine whose clock moves by itself
  * every row would be taken again. */
@@ -26,7 +27,16 @@ bool bench_looks_slowed(const bench_row *row, double best_ghz) {
     if (!r->measured || row->there)
         return false;
     return bench_disturbed(row) || (r->ghz > 0 && r->ghz < best_ghz * (1 - clock_loss)) ||
-           r->median_ns > r->min_ns * (1 + spread);
+           r->median_ns > r->min_ns * (1 + spread) || r->wall_ns < r->aimed_ns / 2;
+}
+
+/* Whether what a visit says is better founded than what a row has: nothing disturbed it, or it has samples
+ * that the row lacks because a stall in the warm-up passed for the length of a call. */
+static bool is_sounder(const bench_row *visit, const bench_row *row) {
+    if (bench_disturbed(visit) != bench_disturbed(row))
+        return bench_disturbed(row);
+    return row->result.wall_ns < row->result.aimed_ns / 2 &&
+           visit->result.sample_count > row->result.sample_count;
 }
 
 bool bench_take_visit(bench_row *row, bench_row *visit) {
@@ -37,7 +47,7 @@ bool bench_take_visit(bench_row *row, bench_row *visit) {
         return false;
     r->visit_ns[r->visits++] = v->median_ns;
     bench_check_repeat(row, v->checksum);
-    if (*row->error || v->median_ns > r->median_ns * (1 - gain))
+    if (*row->error || v->median_ns > r->median_ns * (is_sounder(visit, row) ? 1 + gain : 1 - gain))
         return false;
     memcpy(v->visit_ns, r->visit_ns, sizeof v->visit_ns);
     v->visits = r->visits;

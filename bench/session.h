@@ -87,6 +87,7 @@ typedef struct bench_session {
     /* The row being measured. */
     bench_instance instance;
     int64_t sample_calls, sample_count;
+    double aimed_ns;   /* what the samples are to take */
     bool first_counts; /* as a sample: the call that was made to see that the row works */
     double peak_gflops, ghz;
 } bench_session;
@@ -131,8 +132,8 @@ json_t *bench_counting_context(const bench_session *session);
 void bench_retake(bench_session *session);
 /* Whether the row's own figures say so; `best_ghz` is the best clock beside any row. */
 bool bench_looks_slowed(const bench_row *row, double best_ghz);
-/* Notes a visit of a row, and makes it the row's result where it is the faster one; true if so. The other
- * one's samples are then the visit's. */
+/* Notes a visit of a row, and makes it the row's result where it is the faster one, or as fast and the
+ * sounder one; true if so. The other one's samples are then the visit's. */
 bool bench_take_visit(bench_row *row, bench_row *visit);
 
 /* 100 * useful FLOPs per second over peak; 0 where either is unknown. */

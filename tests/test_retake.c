@@ -41,6 +41,13 @@ static void looks(void **state) {
         {100, 101, 3.688, 1, false},  {100, 101, 3.686, 1, true},  {100, 101, 0, 1, false},
         {100, 101, 3.694, 0.9, true},
     };
+    bench_row few = make_row(100, 101, 3.694);
+    few.result.wall_ns = 49e6; /* of time that would have given more samples */
+    few.result.aimed_ns = 100e6;
+    assert_true(bench_looks_slowed(&few, 3.694));
+    few.result.wall_ns = 51e6;
+    assert_false(bench_looks_slowed(&few, 3.694));
+    free_row(&few);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bench_row row = make_row(cases[i].fastest, cases[i].median, cases[i].ghz);
         row.result.cpu_share = cases[i].share;
@@ -82,6 +89,38 @@ static void faster_visit_stands(void **state) {
     free_row(&row);
 }
 
+/* Guards what a visit that is as fast is good for: it clears a row that was disturbed, or has too few samples
+ * for the time it was given; not where it is slower, nor disturbed itself, nor the row sound. */
+static void sounder_visit_stands(void **state) {
+    (void)state;
+    static const struct {
+        double median, row_share, visit_share, row_wall, visit_median;
+        int visit_samples;
+        bool stands;
+    } cases[] = {
+        {101, 0.9, 1, 250e6, 101.5, SAMPLES, true},     {101, 0.9, 1, 250e6, 100.5, SAMPLES, true},
+        {101, 0.9, 1, 250e6, 103, SAMPLES, false},      {101, 0.9, 0.9, 250e6, 100.5, SAMPLES, false},
+        {101, 1, 0.9, 20e6, 100.5, 5 * SAMPLES, false}, {101, 1, 1, 250e6, 100.5, 5 * SAMPLES, false},
+        {101, 1, 1, 20e6, 101.5, 5 * SAMPLES, true},    {101, 1, 1, 20e6, 101.5, SAMPLES, false},
+        {101, 1, 0.9, 250e6, 99, SAMPLES, true}, /* faster is faster, and flagged */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bench_row row = make_row(100, cases[i].median, 3.69),
+                  visit = make_row(99, cases[i].visit_median, 3.69);
+        row.result.cpu_share = cases[i].row_share;
+        row.result.wall_ns = cases[i].row_wall;
+        row.result.aimed_ns = visit.result.aimed_ns = 250e6;
+        visit.result.wall_ns = 250e6;
+        visit.result.cpu_share = cases[i].visit_share;
+        visit.result.sample_count = cases[i].visit_samples;
+        assert_int_equal(bench_take_visit(&row, &visit), cases[i].stands);
+        assert_int_equal(bench_disturbed(&row),
+                         (cases[i].stands ? cases[i].visit_share : cases[i].row_share) < 1);
+        free_row(&visit);
+        free_row(&row);
+    }
+}
+
 /* Guards a visit that failed: the row stays as it was. */
 static void failed_visit(void **state) {
     (void)state;
@@ -110,6 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(looks),
         cmocka_unit_test(faster_visit_stands),
+        cmocka_unit_test(sounder_visit_stands),
         cmocka_unit_test(failed_visit),
         cmocka_unit_test(changed_output),
     };

@@ -128,7 +128,7 @@ FASTEST = "Exponents and crossovers rest on the fastest sample of each row, whic
 SIDE_BY_SIDE = (
     "Series of one colour are drawn a little beside each other, so that their whiskers can be told apart."
 )
-HOLLOW = f"Hollow markers: other work ran beside the row, which had less than {100 * UNDISTURBED:.0f} % of its CPU; such times are too long."
+HOLLOW = f"Hollow markers: other work ran beside the row, which had less than {100 * UNDISTURBED:.0f} % of its CPU; such times may be too long."
 ASTERISK = "An asterisk marks what rests on such rows."
 
 

@@ -85,7 +85,7 @@ class Row:
 
     @property
     def disturbed(self) -> bool:
-        """Did other work run on this row's CPUs? Its time is then too long."""
+        """Did other work run on this row's CPUs? Its time may then be too long."""
         return self.cpu_share is not None and self.cpu_share < UNDISTURBED
 
 
