@@ -89,7 +89,9 @@ json_t *bench_conditions(const bench_session *session) {
     bench_set_text(conditions, "commit", BENCH_COMMIT);
     bench_set_integer(conditions, "seed", config->seed);
     bench_set_real(settings, "min_time_s", config->asked_time_s);
-    bench_set_real(settings, "warm_up_s", bench_warm_up_s(config, config->asked_time_s));
+    /* Null: as the row's time says, which is compared already. */
+    json_object_set_new(settings, "warm_up_s",
+                        config->warm_up_s >= 0 ? json_real(config->warm_up_s) : json_null());
     bench_set_integer(settings, "fixed_calls", config->fixed_calls);
     bench_set_integer(settings, "repetitions", config->repetitions);
     set_flag(settings, "one_call", config->one_call);
@@ -106,8 +108,9 @@ json_t *bench_conditions(const bench_session *session) {
     return conditions;
 }
 
-/* Those that decide which rows there are, not how one is measured. */
+/* Those that follow from others, or decide which rows there are. */
 static void add_settings(const bench_config *config, json_t *settings) {
+    bench_set_real(settings, "warm_up_s", bench_warm_up_s(config, config->asked_time_s));
     bench_set_real(settings, "budget_s", config->budget_s);
     bench_set_real(settings, "max_call_s", config->max_call_s);
     bench_set_text(settings, "filter", config->filter);

@@ -64,72 +64,6 @@ static int check_conditions(const bench_session *session, const json_t *there) {
     return status;
 }
 
-/* ---- Its rows ------------------------------------------------------------------------- */
-
-static double number(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
-}
-
-/* Takes over what the table and the judgements need; false when the row is not one that was measured in full.
- */
-static bool take_result(bench_row *row, const json_t *from) {
-    const json_t *samples = json_object_get(from, "samples_ns");
-    const size_t count = json_array_size(samples);
-    if (json_is_true(json_object_get(from, "error_occurred")) || count == 0 ||
-        json_object_get(from, "repetitions_done") || !(number(from, "real_time") > 0))
-        return false;
-    bench_result *r = &row->result;
-    *r = (bench_result){
-        .sample_count = (int)count,
-        .calls = (int64_t)number(from, "iterations"),
-        .calls_per_sample = (int64_t)number(from, "calls_per_sample"),
-        .median_ns = number(from, "real_time"),
-        .min_ns = number(from, "min_ns"),
-        .max_ns = number(from, "max_ns"),
-        .p25_ns = number(from, "p25_ns"),
-        .p75_ns = number(from, "p75_ns"),
-        .cpu_share = number(from, "cpu_share"),
-        .checksum = number(from, "checksum"),
-        .checksum_abs = number(from, "checksum_abs"),
-        .out_tolerance = number(from, "out_tolerance"),
-        .peak_gflops = number(from, "peak_gflops"),
-        .ghz = number(from, "effective_ghz"),
-        .threads_used = (int)number(from, "threads_used"),
-        .measured = true,
-    };
-    return true;
-}
-
-static bench_row *find_row(bench_rows *rows, const char *id) {
-    for (int i = 0; i < rows->count; i++) {
-        if (strcmp(rows->row[i].id, id) == 0)
-            return &rows->row[i];
-    }
-    return NULL;
-}
-
-static int take_rows(bench_session *session, json_t *list) {
-    const char *path = session->config->out;
-    size_t at;
-    json_t *from;
-    json_array_foreach(list, at, from) {
-        const char *id = json_string_value(json_object_get(from, "id"));
-        if (!id)
-            return cli_error("cannot resume %s: row %zu has no id", path, at + 1);
-        bench_row *row = find_row(session->rows, id);
-        if (!row) {
-            json_array_append(session->resumed.others, from);
-            continue;
-        }
-        if (row->kept)
-            return cli_error("cannot resume %s: it has the row %s twice", path, id);
-        row->kept = json_incref(from);
-        row->there = !*row->error && take_result(row, from);
-        session->resumed.rows += row->there;
-    }
-    return 0;
-}
-
 /* ---- The file ------------------------------------------------------------------------- */
 
 static int take_file(bench_session *session, json_t *file) {
@@ -145,7 +79,7 @@ static int take_file(bench_session *session, json_t *file) {
     session->resumed.context = json_incref(context);
     session->resumed.sessions = (int)json_array_size(sessions);
     session->resumed.others = json_array();
-    status = take_rows(session, rows);
+    status = bench_resume_rows(session, rows);
     if (status == 0)
         fprintf(stderr, "attnscope bench: session %d of %s: %d of %d rows are there\n",
                 session->resumed.sessions + 1, path, session->resumed.rows, session->rows->count);
@@ -167,6 +101,10 @@ int bench_resume(bench_session *session) {
     return status;
 }
 
+static double number(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
 void bench_resumed_free(bench_resumed *resumed) {
     json_decref(resumed->context);
     json_decref(resumed->others);
@@ -182,7 +120,7 @@ static void keep_entries(const bench_session *session, json_t *context, const ch
     size_t at;
     json_array_foreach(json_object_get(session->resumed.context, name), at, entry) {
         const char *id = json_string_value(key ? json_object_get(entry, key) : entry);
-        if (id && !find_row(session->rows, id))
+        if (id && !bench_find_row(session->rows, id))
             json_array_append(list, entry);
     }
 }

@@ -194,6 +194,10 @@ json_t *bench_checksums_differ(const bench_rows *rows);
  * measured), and marks the rows that are there. A file that is not there is begun anew. 0, or an exit code
  * after an error. */
 int bench_resume(bench_session *session);
+/* The rows of such a file (resume_rows.c): refuses what `attnscope analyze` would, and notes in session->rows
+ * those that are there, the others in session->resumed. 0, or an exit code after an error. */
+int bench_resume_rows(bench_session *session, json_t *list);
+bench_row *bench_find_row(const bench_rows *rows, const char *id); /* NULL: none has that id */
 void bench_resumed_free(bench_resumed *resumed);
 /* What a file must have in common with this run to be resumed by it: an object of "name": value. */
 json_t *bench_conditions(const bench_session *session);

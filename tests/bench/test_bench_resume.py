@@ -2,9 +2,10 @@
 
 import json
 import signal
+import subprocess
 
 import pytest
-from conftest import QUICK, signalled, strict
+from conftest import QUICK, program, signalled, strict
 
 SMALL = ("--pattern", "dense", "--isa", "scalar")
 
@@ -89,7 +90,7 @@ def test_a_dry_run_says_what_is_there(begun, bench):
         (("--seed", "2"), "seed 1, here 2"),
         (("--benchmark_min_time=0.004",), "settings.min_time_s 0.002, here 0.004"),
         (("--benchmark_min_time=7x",), "settings.fixed_calls 0, here 7"),
-        (("--benchmark_min_warmup_time=0.5",), "settings.warm_up_s 0.001, here 0.5"),
+        (("--benchmark_min_warmup_time=0.5",), "settings.warm_up_s null, here 0.5"),
         (("--benchmark_repetitions=2",), "settings.repetitions 1, here 2"),
         (("--benchmark_dry_run",), "settings.one_call false, here true"),
         (("--no-bind",), "settings.bind true, here false"),
@@ -152,6 +153,56 @@ def test_what_is_no_result_file_is_refused(begun, bench):
         outcome = bench(*QUICK, *SMALL, "--n", "64,128", "--resume", "--out", path)
         assert outcome.code == 2 and f"cannot resume {path}: " in outcome.err, (text, outcome)
         assert outcome.err.count("\n") == 1 and path.read_text() == text
+
+
+DAMAGED = [
+    ("real_time", -1, "real_time is -1, expected"),
+    ("real_time", "1", 'real_time is "1", expected'),
+    ("real_time", True, "real_time is true, expected"),
+    ("real_time", 1e19, "real_time is 1e19, expected"),
+    ("min_ns", -0.5, "min_ns is -0.5, expected"),
+    ("samples_ns", 7, "samples_ns is 7, expected"),
+    ("samples_ns", [5, 0], "samples_ns is 0, expected"),
+    ("samples_ns", [5, None], "samples_ns is null, expected"),
+    ("samples_ns", [[]], "samples_ns is [], expected"),
+    ("keys", 64.5, "keys is 64.5, expected"),
+    ("threads", -1, "threads is -1, expected"),
+    ("cpu_share", "all", 'cpu_share is "all", expected'),
+    ("pairs_useful", -3, "pairs_useful is -3, expected"),
+    ("flops_useful", 1e31, "flops_useful is 1e31, expected"),
+    ("limited_by", 3, "limited_by is 3, expected"),
+    ("isa", ["avx2"], 'isa is ["avx2"], expected'),
+    ("time_unit", "h", 'time_unit is "h", expected'),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), DAMAGED)
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_analyze_refuses_is_refused(begun, bench, asked, name, value, said):
+    """Guards a file against growing around a row that nothing can read any more, asked for now or not: one line
+    names the value, and the file stays; `analyze` refuses the same."""
+    results, path = begun
+    results["benchmarks"][0][name] = value
+    path.write_text(text := json.dumps(results))
+    analyzed = subprocess.run(
+        [program(), "analyze", str(path)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert analyzed.returncode == 2 and analyzed.stderr.count("\n") == 1, analyzed
+    outcome = bench(*QUICK, *SMALL, "--n", "64,96" if asked else "96", "--resume", "--out", path)
+    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1, outcome
+    assert results["benchmarks"][0]["id"] in outcome.err and path.read_text() == text
+
+
+def test_one_id_twice_is_refused(begun, bench):
+    """Guards rows that are not asked for now against standing there twice, too."""
+    results, path = begun
+    results["benchmarks"].append(results["benchmarks"][0])
+    path.write_text(text := json.dumps(results))
+    for n in ("64", "96"):
+        outcome = bench(*QUICK, *SMALL, "--n", n, "--resume", "--out", path)
+        assert outcome.code == 2 and outcome.err.count("\n") == 1, outcome
+        assert f"it has the row {results['benchmarks'][0]['id']} twice" in outcome.err
+        assert path.read_text() == text
 
 
 def test_rows_without_a_result_are_measured_again(begun, measured):
