@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Install what attnscope's own commands need, and nothing that is already there.
 #
-#   scripts/setup.sh [GROUP]...
-#       groups: build test clang fuzz valgrind lint arm mca oldcpu avx512 browser python python-dev
+#   scripts/setup.sh [GROUP]...     build, if none is named; --help lists the groups
 #
 # scripts/bench.sh and scripts/test.sh call this; it is of use alone to prepare a machine.
 #
@@ -11,8 +10,8 @@
 # Python. apt on Debian 12 is what this is run on regularly; dnf, pacman and brew are written from
 # their package lists and have not been tried.
 #
-# hwloc, llvm-mca, the emulators of oldcpu and avx512 and the browser are optional: they are installed where
-# they can be, and where they cannot, a line says so and the set-up goes on.
+# hwloc, Google Benchmark's tools, llvm-mca, the emulators of oldcpu and avx512 and the browser are optional:
+# they are installed where they can be, and where they cannot, a line says so and the set-up goes on.
 #
 # Exit: 0 everything needed is there; 2 something is missing and could not be installed (one message names
 # the command to run). Environment: ATTNSCOPE_NO_INSTALL=1 never installs system packages, only says
@@ -24,8 +23,9 @@ log_dir=$root/build-logs
 venv=$root/.venv
 
 # What each group looks for, and the package that provides it. cmd: a program on PATH; pc: a
-# pkg-config module; fuzzer: libFuzzer of that compiler; deb: a Debian package without either (only
-# checked under apt). "-" means that this manager needs nothing for it. A kind that ends in "?" is optional.
+# pkg-config module; fuzzer, omp: libFuzzer, OpenMP of that compiler; deb: a Debian package that shows in none
+# of these ways, looked for under apt alone. "-" means that this manager needs nothing for it, or that its system
+# has no such thing (Apple's clang has no OpenMP). A kind that ends in "?" is optional.
 #
 #       group   look for                   apt                      dnf                     pacman                 brew
 readonly table='
@@ -42,7 +42,7 @@ readonly table='
         test    deb?:libbenchmark-tools    libbenchmark-tools       -                       -                      -
         clang   cmd:clang                  clang                    clang                   clang                  -
         clang   cmd:clang++                clang                    clang                   clang                  -
-        clang   deb:libomp-dev             libomp-dev               libomp-devel            openmp                 libomp
+        clang   omp:clang                  libomp-dev               libomp-devel            openmp                 -
         fuzz    cmd:clang                  clang                    clang                   clang                  -
         fuzz    cmd:clang++                clang                    clang                   clang                  -
         fuzz    fuzzer:clang               libclang-rt-dev          compiler-rt             compiler-rt            -
@@ -66,6 +66,12 @@ readonly table='
         browser cmd?:chromium              chromium                 chromium                chromium                -
         python  python:3.11                python3-venv             python3                 python                 python@3.12
 '
+
+# The groups that may be asked for, in the table's order. python-dev: python, and what the tests need of it.
+all_groups() {
+    awk 'NF && !seen[$1]++ { print $1 }' <<<"$table"
+    echo python-dev
+}
 
 die() {
     printf '%s\n' "setup.sh: $*" >&2
@@ -115,6 +121,8 @@ have() {
         python) find_python "${name/./, }" >/dev/null ;;
         fuzzer) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
             "$name" -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null ;;
+        omp) printf '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n' |
+            "$name" -fopenmp -x c - -o /dev/null 2>/dev/null ;;
         deb) [ "$manager" != apt ] ||
             [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] ;;
         *) die "internal: unknown kind in the table: $1" ;;
@@ -142,11 +150,10 @@ missing_packages() {
         case $group in arm | oldcpu | avx512) [ "$(uname -m)" = x86_64 ] || continue ;; esac
         have "$look" && continue
         case $manager in
-            apt) package=$apt ;;
             dnf) package=$dnf ;;
             pacman) package=$pacman ;;
             brew) package=$brew ;;
-            *) package=${look#*:} ;;
+            *) package=$apt ;; # without a manager Debian's name says what is meant
         esac
         [ "$package" = - ] || echo "$package"
     done <<<"$table" | awk '!seen[$0]++'
@@ -172,10 +179,10 @@ command_for_person() {
     fi
 }
 
+# $1: the command that a message tells a person to run; the rest: packages.
 install_packages() {
-    local log=$log_dir/packages.log sudo=() command
-    # shellcheck disable=SC2086 # a list of words; who types the command gets what is optional with it
-    command=$(command_for_person "$@" $optional)
+    local log=$log_dir/packages.log sudo=() command=$1
+    shift
     if [ "$manager" = none ]; then
         die "missing: $*; none of apt-get, dnf, pacman and brew is here. Install them, then start this again."
     fi
@@ -242,23 +249,19 @@ fill_venv() {
 }
 
 main() {
-    local missing group wanted="" requirements=("$root/scripts/requirements.txt")
+    local missing optional group groups wanted="" requirements=("$root/scripts/requirements.txt")
+    groups=$(all_groups)
     for group in "${@:-build}"; do
         case $group in
-            build | test | clang | fuzz | valgrind | lint | arm | mca | oldcpu | avx512 | browser | python)
-                wanted+=" $group"
-                ;;
-            python-dev)
-                wanted+=" python"
-                requirements+=("$root/scripts/requirements-dev.txt")
-                ;;
             -h | --help)
                 sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
+                printf '\nGroups: %s\n' "${groups//$'\n'/ }"
                 exit 0
                 ;;
-            *) die "unknown group: $group (build, test, clang, fuzz, valgrind, lint, arm, mca, oldcpu," \
-                "avx512, browser, python, python-dev)" ;;
         esac
+        grep -qxF -- "$group" <<<"$groups" || die "unknown group: $group (${groups//$'\n'/ })"
+        wanted+=" ${group%-dev}"
+        [ "$group" != python-dev ] || requirements+=("$root/scripts/requirements-dev.txt")
     done
     mkdir -p "$log_dir"
     # shellcheck disable=SC2086 # these are lists of words
@@ -266,7 +269,8 @@ main() {
         missing=$(missing_packages needed $wanted)
         optional=$(missing_packages optional $wanted)
         if [ -n "$missing" ]; then
-            install_packages $missing
+            # Who types the command gets what is optional with it.
+            install_packages "$(command_for_person $missing $optional)" $missing
             missing=$(missing_packages needed $wanted)
             [ -z "$missing" ] ||
                 die "still missing after installing: ${missing//$'\n'/ }" \
@@ -275,10 +279,10 @@ main() {
         # Apart from the others, group by group: one package that is not to be had stops all that are
         # installed with it.
         for group in $wanted; do
-            missing=$(missing_packages optional "$group") optional=""
-            if [ -n "$missing" ]; then
-                (install_packages $missing) ||
-                    say "setup.sh: going on without ${missing//$'\n'/ }, which is optional"
+            optional=$(missing_packages optional "$group")
+            if [ -n "$optional" ]; then
+                (install_packages "$(command_for_person $optional)" $optional) ||
+                    say "setup.sh: going on without ${optional//$'\n'/ }, which is optional"
             fi
         done
     }
@@ -293,7 +297,6 @@ main() {
 }
 
 manager=$(find_manager)
-optional=""
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     main "$@"
 fi

@@ -129,27 +129,79 @@ def test_silent_when_complete(machine):
     assert not machine.log.exists()
 
 
-def packages_of_groups() -> dict[str, set[str]]:
-    """From the table in setup.sh: what apt installs for each group, without what is also looked for outside the
-    PATH."""
+MANAGERS = {"apt": "apt-get", "dnf": "dnf", "pacman": "pacman", "brew": "brew"}  # in the order of the columns
+
+
+def table() -> list[list[str]]:
+    """The rows of the table in setup.sh: group, what is looked for, and a package for each of MANAGERS."""
     text = (ROOT / "scripts" / "setup.sh").read_text()
-    packages: dict[str, set[str]] = {}
-    for line in re.search(r"^readonly table='\n(.*?)^'", text, re.MULTILINE | re.DOTALL)[1].splitlines():
-        group, look, apt, *_ = line.split()
-        if not look.startswith(("meson:", "python:")):
-            packages.setdefault(group, set()).add(apt)
-    return packages
+    lines = re.search(r"^readonly table='\n(.*?)^'", text, re.MULTILINE | re.DOTALL)[1].splitlines()
+    return [line.split() for line in lines]
 
 
-# Guards that a group asked for by name is looked for, whatever this CPU could do without it: where nothing is
-# there, each of its packages is named.
-@pytest.mark.parametrize("group", sorted(packages_of_groups()))
-def test_named_group_is_wanted(machine, group):
+def packages_of(group: str, manager: str) -> set[str]:
+    """What this manager installs for a group, without what is also looked for outside the PATH."""
+    column = 2 + list(MANAGERS).index(manager)
+    rows = [row for row in table() if row[0] == group and not row[1].startswith(("meson:", "python:"))]
+    return {row[column] for row in rows} - {"-"}
+
+
+GROUPS = sorted({row[0] for row in table()} - {"python"})  # which makes .venv, too
+
+
+# Guards that a group asked for by name is looked for, whatever this CPU could do without it, and that nothing is
+# taken to be there because of the manager: where nothing is, each package of its column is named, and Debian's
+# where no manager is.
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("manager", [*MANAGERS, "none"])
+def test_named_group_is_wanted(machine, manager, group):
     if group in ("arm", "oldcpu", "avx512") and platform.machine() != "x86_64":
         pytest.skip("emulates another CPU on x86-64 only")
-    (machine.path / "apt-get").symlink_to(APT)
+    if manager == "none":
+        manager = "apt"
+    else:
+        machine.add(MANAGERS[manager], "exit 1")
     done = machine.set_up(group, ATTNSCOPE_NO_INSTALL="1")
-    assert packages_of_groups()[group] <= set(re.findall(r"[\w.+-]+", done.stderr))
+    wanted = packages_of(group, manager)
+    assert wanted or manager != "apt"
+    assert wanted <= set(re.findall(r"[\w.+-]+", done.stderr))
+    assert done.stderr or not wanted
+
+
+# Guards that what only apt can look for is not asked of another manager.
+def test_debian_packages_are_for_apt_alone():
+    assert all(len(row) == 6 for row in table())
+    assert [row for row in table() if row[1].startswith("deb") and set(row[3:]) != {"-"}] == []
+
+
+# Guards the look for OpenMP, which is the same under every manager: it is there if the compiler makes a program of
+# it, header and library.
+@pytest.mark.parametrize("works", [True, False])
+@pytest.mark.parametrize("manager", ["apt", "dnf", "pacman"])
+def test_openmp_of_a_compiler(machine, manager, works):
+    machine.add(
+        "clang", f'cat >"{machine.path}/program"; echo "$*" >"{machine.path}/said"; {str(works).lower()}'
+    )
+    machine.add("clang++", "exit 0")
+    machine.add(MANAGERS[manager], "exit 1")
+    done = machine.set_up("clang", ATTNSCOPE_NO_INSTALL="1")
+    (package,) = packages_of("clang", manager) - {"clang"}
+    assert (done.returncode, f" {package}" in done.stderr) == ((0, False) if works else (2, True))
+    assert "#include <omp.h>" in (machine.path / "program").read_text()
+    said = (machine.path / "said").read_text().split()
+    assert "-fopenmp" in said and not {"-c", "-S", "-E", "-fsyntax-only"} & set(said)
+
+
+# Guards the groups that are named: --help and the refusal of another list those of the table, each once, and every
+# suite's are among them.
+def test_groups_are_those_of_the_table(machine):
+    machine.add_apt(refuses="nothing")
+    named = re.search(r"^Groups: (.*)$", machine.set_up("--help").stdout, re.MULTILINE)[1].split()
+    assert named == [*dict.fromkeys(row[0] for row in table()), "python-dev"]
+    for wrong in ("tests", "build test", "", "*", "dev"):
+        refused = machine.set_up("build", wrong)
+        assert refused.returncode == 2
+        assert refused.stderr == f"setup.sh: unknown group: {wrong} ({' '.join(named)})\n"
 
 
 # Guards that test.sh wants the emulator of AVX-512 on every CPU: one that has it boots a guest too.
