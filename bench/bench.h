@@ -122,10 +122,11 @@ typedef struct bench_result {
     int64_t samples_planned; /* of one repetition */
     double median_ns, min_ns, max_ns, cpu_ns;
     double p05_ns, p25_ns, p75_ns, p95_ns;
-    double wall_ns;       /* of all samples, with what ran between them */
-    double aimed_ns;      /* what they were to take */
-    double cpu_share;     /* CPU time over wall time of the row's threads, 1 when nothing disturbed them */
-    double checksum;      /* sum of the output */
+    double wall_ns;    /* of all samples, with what ran between them */
+    double aimed_ns;   /* what they were to take */
+    int64_t stolen_ns; /* from the CPUs of its threads meanwhile, in whole ticks of the kernel; -1 unknown */
+    double cpu_share;  /* of their CPUs that the row's threads had, 1 when nothing disturbed them */
+    double checksum;   /* sum of the output */
     double checksum_abs;  /* of its absolute values; 0 for a kernel */
     double out_tolerance; /* the largest of those elements that were compared; 0: none was */
     int64_t resident_before, resident_peak; /* bytes of the process; -1 unknown */

@@ -142,6 +142,11 @@ json_t *bench_context(const bench_session *session) {
     /* The library says it from 1.8.4 on; before, the build knows. */
     if (!json_object_get(context, "library_version"))
         bench_set_text(context, "library_version", bench_runner_version());
+    json_t *libraries = json_object();
+    bench_set_text(libraries, "google_benchmark", bench_runner_version());
+    bench_set_text(libraries, "hwloc", machine_hwloc_version());
+    bench_set_text(libraries, "jansson", machine_jansson_version());
+    json_object_set_new(context, "libraries", libraries);
     bench_set_text(context, "compiler", machine_compiler());
     bench_set_text(context, "flags", machine_flags());
     bench_set_text(context, "build_type", machine_build_type());
@@ -153,7 +158,7 @@ json_t *bench_context(const bench_session *session) {
 
     /* What holds for the last session stands beside what holds for all, and again among the sessions. */
     static const char *const of_session[] = {"binding",  "peak_gflops", "roofline", "drift",
-                                             "counters", "elapsed_s",   "time"};
+                                             "counters", "elapsed_s",   "time",     "steal"};
     json_t *own = bench_context_session(session);
     for (size_t i = 0; i < sizeof of_session / sizeof of_session[0]; i++) {
         json_t *value = json_object_get(own, of_session[i]);

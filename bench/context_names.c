@@ -29,6 +29,7 @@ static const char *const taken[] = {
     "incomplete",
     "json_schema_version",
     "left_out",
+    "libraries",
     "library_build_type",
     "library_version",
     "load_avg",
@@ -45,6 +46,7 @@ static const char *const taken[] = {
     "seed",
     "sessions",
     "settings",
+    "steal",
     "time",
 };
 

@@ -79,6 +79,19 @@ static json_t *make_drift(const bench_session *session) {
     return object;
 }
 
+static json_t *make_steal(const bench_session *session) {
+    double stolen_ns, share;
+    json_t *object = json_object();
+    const bool known = bench_stolen(session, &stolen_ns, &share);
+    json_object_set_new(object, "available", json_boolean(known));
+    if (known) {
+        bench_set_real(object, "stolen_s", stolen_ns / 1e9);
+        bench_set_real(object, "share", share);
+        json_object_set_new(object, "flagged", json_boolean(share > 1 - BENCH_UNDISTURBED));
+    }
+    return object;
+}
+
 static json_t *make_peaks(const bench_session *session) {
     json_t *peaks = json_object();
     for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
@@ -112,6 +125,7 @@ json_t *bench_context_session(const bench_session *session) {
     bench_set_real(object, "min_time_s", session->config->min_time_s);
     bench_set_real(object, "elapsed_s", (double)(machine_now_ns() - session->started_ns) / 1e9);
     json_object_set_new(object, "time", make_time(session));
+    json_object_set_new(object, "steal", make_steal(session));
     json_object_set_new(object, "binding", make_binding(session));
     json_object_set_new(object, "peak_gflops", make_peaks(session));
     for (int i = 0; i < session->limits_count; i++)

@@ -135,6 +135,22 @@ int bench_count_measured(const bench_rows *rows) {
     return count;
 }
 
+bool bench_stolen(const bench_session *session, double *stolen_ns, double *share) {
+    double all = 0;
+    *stolen_ns = 0;
+    for (int i = 0; i < session->order_count; i++) {
+        const bench_row *row = session->order[i];
+        if (!row->result.measured)
+            continue;
+        if (row->result.stolen_ns < 0)
+            return false;
+        *stolen_ns += (double)row->result.stolen_ns;
+        all += row->result.wall_ns * row->threads;
+    }
+    *share = all > 0 ? *stolen_ns / all : 0;
+    return all > 0;
+}
+
 bool bench_drift(const bench_session *session, double *change) {
     const bench_row *first = session->order_count > 1 ? session->order[0] : NULL;
     if (!first || !first->result.measured || !session->again.result.measured)

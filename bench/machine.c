@@ -20,6 +20,14 @@ const char *machine_flags(void) {
     return BUILD_FLAGS;
 }
 
+const char *machine_hwloc_version(void) {
+    return BUILD_HWLOC;
+}
+
+const char *machine_jansson_version(void) {
+    return BUILD_JANSSON;
+}
+
 const char *machine_build_type(void) {
     return BUILD_TYPE;
 }

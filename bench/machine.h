@@ -112,6 +112,9 @@ void machine_fields(const machine *m, void (*each)(void *context, const char *na
 const char *machine_compiler(void);
 const char *machine_flags(void);
 const char *machine_build_type(void);
+/* Versions of the libraries that it was built with; "" of hwloc where it is not built in. */
+const char *machine_hwloc_version(void);
+const char *machine_jansson_version(void);
 
 /* ---- Binding ------------------------------------------------------------ */
 

@@ -1,6 +1,5 @@
 /* Measuring a row: peaks before and after, warm-up, samples, and what they say. */
 #include "bench/session.h"
-#include "dispatch/dispatch.h"
 
 #include <math.h>
 #ifdef __GLIBC__
@@ -13,66 +12,6 @@
 
 /* A sample shorter than this would measure the clock: reading it takes some 25 ns. */
 static const double sample_ns = 10e3;
-
-/* ---- Peaks ------------------------------------------------------------------------- */
-
-typedef struct peaks {
-    const attn_kernels *kernels;
-    double milliseconds;
-    roofline_peak of[ATTN_MAX_THREADS];
-} peaks;
-
-static void peak_task(void *context, int worker) {
-    peaks *p = context;
-    p->of[worker] = roofline_fma(p->kernels, p->milliseconds);
-}
-
-/* What the threads of the row reach together, and the mean of their clocks; keeps the larger. */
-static void take_peak(bench_session *session, double milliseconds) {
-    const bench_instance *instance = &session->instance;
-    peaks p = {.kernels = instance->kernels, .milliseconds = milliseconds};
-    bench_pool_run(session->pool, peak_task, &p);
-    double gflops = 0, ghz = 0;
-    for (int i = 0; i < instance->threads; i++) {
-        gflops += p.of[i].gflops;
-        ghz += p.of[i].ghz / instance->threads;
-    }
-    if (gflops > session->peak_gflops)
-        session->peak_gflops = gflops;
-    session->ghz = session->ghz > 0 ? (session->ghz + ghz) / 2 : ghz;
-    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
-        if (strcmp(attn_isa_name(i), instance->kernels->name) == 0)
-            session->best_peak[i] = fmax(session->best_peak[i], p.of[0].gflops);
-    }
-}
-
-/* What the row's threads read together of the working set that bounds the row, beside it; with the kernels
- * that the limits are measured with. */
-typedef struct reads {
-    const attn_kernels *kernels;
-    int64_t bytes;
-    double gbs[ATTN_MAX_THREADS];
-} reads;
-
-static void read_task(void *context, int worker) {
-    reads *r = context;
-    r->gbs[worker] = roofline_read(r->kernels, r->bytes, 40);
-}
-
-static void take_bandwidth(bench_session *session, const bench_row *row) {
-    reads r = {.kernels = session->instance.kernels,
-               .bytes = (int64_t)fmax(256, bench_row_reading(session, row).bytes)};
-    for (int i = 0; i < attn_isa_count(); i++) {
-        const attn_kernels *kernels;
-        if (attn_dispatch(attn_isa_name(i), &kernels, NULL) == ATTN_OK)
-            r.kernels = kernels;
-    }
-    bench_pool_run(session->pool, read_task, &r);
-    double gbs = 0;
-    for (int i = 0; i < session->instance.threads; i++)
-        gbs += r.gbs[i];
-    bench_raise_bandwidth(session, row, gbs);
-}
 
 /* ---- Memory ---- */
 
@@ -209,7 +148,7 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
         bench_row_recount(row, &session->instance.counts);
     bench_pool_start(session->pool, row->threads);
     now = spend(session, BENCH_PREPARING, now);
-    take_peak(session, bench_peak_ms(session->config));
+    bench_take_peak(session, bench_peak_ms(session->config));
     now = spend(session, BENCH_PEAKS, now);
     const double call = warm_up(session);
     spend(session, BENCH_WARM_UP, now);
@@ -248,6 +187,7 @@ static void write_date(char date[32]) {
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     double *samples = r->samples_ns + r->sample_count;
+    const int64_t stolen = bench_stolen_now(session);
     bench_counting_begin(session, row);
     const int64_t start = machine_now_ns();
     const double cpu = bench_cpu_now_ns(), wall = (double)start;
@@ -274,6 +214,9 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
     r->calls += session->sample_count * session->sample_calls;
     r->cpu_ns += first_cpu + bench_cpu_now_ns() - cpu;
     r->wall_ns += first_wall + (double)machine_now_ns() - wall;
+    const int64_t stolen_after = bench_stolen_now(session);
+    r->stolen_ns =
+        stolen < 0 || stolen_after < stolen || r->stolen_ns < 0 ? -1 : r->stolen_ns + stolen_after - stolen;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -312,7 +255,7 @@ static void judge_speed(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     r->peak_gflops = session->peak_gflops;
     if (bench_pct_peak(row) > BENCH_FAULT_PCT) {
-        take_peak(session, 40);
+        bench_take_peak(session, 40);
         r->peak_gflops = session->peak_gflops;
     }
     if (bench_pct_peak(row) > BENCH_FAULT_PCT)
@@ -320,7 +263,7 @@ static void judge_speed(bench_session *session, bench_row *row) {
                  bench_pct_peak(row), r->peak_gflops);
     int level;
     if (bench_pct_bandwidth(session, row, &level) > BENCH_FAULT_PCT)
-        take_bandwidth(session, row);
+        bench_take_bandwidth(session, row);
     const double percent = bench_pct_bandwidth(session, row, &level);
     r->above_bandwidth = percent > BENCH_FAULT_PCT;
     if (r->above_bandwidth && bench_bandwidth_is_fixed(session, row))
@@ -353,9 +296,8 @@ static void judge(bench_session *session, bench_row *row) {
     r->ghz = session->ghz;
     bench_counting_judge(session, row);
     r->threads_used = bench_instance_threads_used(&session->instance);
-    /* All threads of the pool run, those that find no task too. Below a millisecond the two clocks' steps
-     * would decide. */
-    r->cpu_share = r->wall_ns < 1e6 ? 1 : fmin(1, r->cpu_ns / (r->wall_ns * session->instance.threads));
+    /* All threads of the pool run, those that find no task too. */
+    r->cpu_share = bench_share_of_cpus(r, session->instance.threads);
     r->measured = !*row->error;
 }
 
@@ -363,7 +305,7 @@ double bench_measure_end(bench_session *session, bench_row *row) {
     /* A row that was cut short has no distribution. */
     int64_t now = machine_now_ns();
     if (!bench_interrupted) {
-        take_peak(session, bench_peak_ms(session->config));
+        bench_take_peak(session, bench_peak_ms(session->config));
         now = spend(session, BENCH_PEAKS, now);
         end_memory(session, &row->result);
         judge(session, row);

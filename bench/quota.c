@@ -82,8 +82,7 @@ static bool own_path(const char *root, int version, const char *controller, char
             continue;
         if (version == 2 && controllers[0])
             continue;
-        /* "/../.." names a group outside the namespace: nothing of it is visible. */
-        found = value[0] == '/' && !strstr(value, "/..") && strlen(value) < size;
+        found = value[0] == '/' && strlen(value) < size;
         if (found)
             snprintf(path, size, "%s", value);
     }
@@ -116,10 +115,23 @@ static bool cgroup_mount(char *line, int version, const char *controller, char *
     return true;
 }
 
-/* The part of `path` below the mount's root; "" when the mount does not show it. */
+/* Whether ".." is one of the names in the path. */
+static bool leads_up(const char *path) {
+    for (const char *name = path; name; name = strchr(name, '/')) {
+        name += *name == '/';
+        if (strncmp(name, "..", 2) == 0 && (!name[2] || name[2] == '/'))
+            return true;
+    }
+    return false;
+}
+
+/* The part of `path` below the mount's root; "" when the mount does not show it. Both begin with "/.." where
+ * they are outside the cgroup namespace: of a mount made out there, what is below its root is seen all the
+ * same. */
 static const char *visible_path(const char *path, const char *mount_root) {
     size_t length = strcmp(mount_root, "/") == 0 ? 0 : strlen(mount_root);
-    if (strncmp(path, mount_root, length) != 0 || (path[length] && path[length] != '/'))
+    if (strncmp(path, mount_root, length) != 0 || (path[length] && path[length] != '/') ||
+        leads_up(path + length))
         return "";
     return path + length;
 }
@@ -150,10 +162,10 @@ static void visit_groups(const char *root, const char *controller, group_reader 
     snprintf(v1, sizeof v1, "/sys/fs/cgroup/%s", controller);
     if (!own_path(root, 1, controller, path, sizeof path))
         path[0] = 0;
-    walk_up(root, v1, path, 1, read, context);
+    walk_up(root, v1, visible_path(path, "/"), 1, read, context);
     if (!own_path(root, 2, controller, path, sizeof path))
         path[0] = 0;
-    walk_up(root, "/sys/fs/cgroup", path, 2, read, context);
+    walk_up(root, "/sys/fs/cgroup", visible_path(path, "/"), 2, read, context);
 }
 
 static void read_cpu(void *context, const char *root, const char *directory, int version) {

@@ -112,6 +112,8 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     bench_set_real(object, "p95_ns", rounded(r->p95_ns));
     bench_set_real(object, "max_ns", rounded(r->max_ns));
     bench_set_real(object, "cpu_share", r->cpu_share);
+    if (r->stolen_ns >= 0)
+        set_count(object, "stolen_ns", (double)r->stolen_ns);
     bench_set_real(object, "checksum", r->checksum);
     if (row->kind != BENCH_KERNEL)
         bench_set_real(object, "checksum_abs", r->checksum_abs);

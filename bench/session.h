@@ -111,6 +111,19 @@ void bench_measure_samples(bench_session *session, bench_row *row);
 /* Returns the median, or 0 as above. */
 double bench_measure_end(bench_session *session, bench_row *row);
 
+/* ---- beside.c ---- */
+
+/* The FMA peak of the row's ISA level on its threads, and the mean of their clocks: notes the larger of the
+ * peaks in session->peak_gflops and the mean of the clocks in session->ghz. */
+void bench_take_peak(bench_session *session, double milliseconds);
+/* What the row's threads read together of the working set that bounds the row, noted in its limits. */
+void bench_take_bandwidth(bench_session *session, const bench_row *row);
+/* What a hypervisor has taken so far from the CPUs that the row's threads are bound to; -1 unknown. */
+int64_t bench_stolen_now(const bench_session *session);
+/* Of threads times wall time: CPU time, or if that is less what was not stolen, since some kernels count that
+ * as CPU time. A tick of each CPU may have begun before the samples. */
+double bench_share_of_cpus(const bench_result *r, int threads);
+
 /* ---- counting.c ---- */
 
 /* Opens the counters of all threads of the pool, or notes why there are none; false without memory. `opener`
@@ -220,6 +233,9 @@ void bench_progress_limits(void *context, const char *figure);
 void bench_progress_clear(void);
 void bench_table(const bench_session *session);
 void bench_warnings(const bench_session *session);
+/* What was stolen from the CPUs of this run's rows while they were measured, and its share of their time;
+ * false where that is not known of all of them. */
+bool bench_stolen(const bench_session *session, double *stolen_ns, double *share);
 /* Relative change of the first row when repeated; false when there is none. */
 bool bench_drift(const bench_session *session, double *change);
 

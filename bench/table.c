@@ -135,6 +135,10 @@ void bench_warnings(const bench_session *session) {
         json_number_value(json_object_get(entry, "checksum")),
         json_number_value(json_object_get(entry, "checksum_with")));
     json_decref(differ);
+    double stolen_ns, share;
+    if (bench_stolen(session, &stolen_ns, &share) && share > 1 - BENCH_UNDISTURBED)
+        fprintf(stderr, "attnscope bench: the hypervisor gave %.0f %% of the rows' CPU time to others\n",
+                100 * share);
     if (bench_drift(session, &drift) && fabs(drift) > BENCH_DRIFT)
         fprintf(stderr,
                 "attnscope bench: the machine drifted: the first row took %+.1f %% when repeated at the end "

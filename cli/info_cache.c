@@ -54,6 +54,30 @@ static bool make_directories(const char *file) {
     return true;
 }
 
+/* Whether all is there that measuring would give now, for the same sizes. */
+static bool is_whole(const machine *m, const roofline *r) {
+    int *os_index = calloc((size_t)r->threads, sizeof *os_index);
+    roofline *wanted = calloc(1, sizeof *wanted);
+    bool whole = os_index && wanted && machine_pick(m, r->threads, os_index) == r->threads;
+    if (whole) {
+        roofline_choose_sizes(m, os_index, r->threads, wanted);
+        whole = r->readings == wanted->readings;
+    }
+    for (int i = 0; whole && i < r->readings; ++i)
+        whole = r->reading[i].bytes == wanted->reading[i].bytes && r->reading[i].gbs > 0;
+    for (int i = 0; whole && i < ROOFLINE_LEVELS; ++i) {
+        const roofline_bandwidth *level = &r->level[i];
+        whole = level->bytes == wanted->level[i].bytes &&
+                (!level->bytes || (level->read_gbs > 0 && level->copy_gbs > 0));
+    }
+    for (int i = 0; whole && i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i)
+        whole = attn_isa_check(attn_isa_name(i), NULL) != ATTN_OK ||
+                (r->peak[i].gflops > 0 && r->peak[i].ghz > 0 && r->exp_g[i] > 0);
+    free(os_index);
+    free(wanted);
+    return whole;
+}
+
 /* The file is of this machine and holds what would be measured now. What is damaged, or of another version,
  * is as good as not there: it is measured again and replaced. */
 static bool read_file(info_report *report, const json_t *file) {
@@ -69,7 +93,7 @@ static bool read_file(info_report *report, const json_t *file) {
     for (int i = 0; i < wanted; ++i) {
         roofline *r = &report->rooflines[i];
         if (!info_roofline_read(json_array_get(rooflines, (size_t)i), r) || roofline_disturbed(r) ||
-            r->threads != (i == 0 ? 1 : m->default_threads))
+            r->threads != (i == 0 ? 1 : m->default_threads) || !is_whole(m, r))
             return false;
     }
     strcpy(report->measured_at, date);

@@ -147,12 +147,15 @@ static json_t *hardware_counters(builder *b, const info_report *report) {
 }
 
 static json_t *build(builder *b, const machine *m) {
-    json_t *object = json_object();
+    json_t *object = json_object(), *libraries = json_object();
+    put(b, libraries, "hwloc", text(machine_hwloc_version()));
+    put(b, libraries, "jansson", text(machine_jansson_version()));
     put(b, object, "version", text(attn_version()));
     put(b, object, "compiler", text(machine_compiler()));
     put(b, object, "flags", text(machine_flags()));
     put(b, object, "type", text(machine_build_type()));
     put(b, object, "libc", text(m->libc));
+    put(b, object, "libraries", libraries);
     return object;
 }
 

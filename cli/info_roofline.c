@@ -123,6 +123,8 @@ static void draw_roofline(const roofline *r) {
 
     printf("\n  GFLOP/s, %d thread%s: each level of memory bounds from the left, the FMA peaks from above\n",
            r->threads, r->threads == 1 ? "" : "s");
+    if (roofline_disturbed(r))
+        puts("  drawn with the figures that are marked as disturbed above: what they bound may be too low");
     for (int row = 0; row < d.rows; ++row)
         printf("  %9.4g |%s%s\n", exp2(d.top - (double)row / ROWS_PER_OCTAVE), d.cell[row], d.label[row]);
     printf("  %9s +", "");
@@ -142,7 +144,8 @@ void info_print_rooflines(const info_report *report) {
         print_roofline(&report->rooflines[i]);
     if (report->roofline_count == 0)
         return;
-    draw_roofline(&report->rooflines[0]);
+    for (int i = 0; i < report->roofline_count; ++i)
+        draw_roofline(&report->rooflines[i]);
     puts("\nFLOP/cycle is per thread; a multiply-add is 2 FLOP. A copy's bytes are those read and those\n"
          "written. Every figure is the best of several short trials.");
     if (report->disturbed)

@@ -117,7 +117,9 @@ void info_print_text(const info_report *report) {
     print_allowed(m);
     print_counters(report);
     printf(LABEL "%s, %s\n", "system", m->kernel[0] ? m->kernel : "unknown", m->libc);
-    printf(LABEL "attnscope %s, %s, %s\n", "build", attn_version(), machine_compiler(), machine_build_type());
+    const char *hwloc = machine_hwloc_version();
+    printf(LABEL "attnscope %s, %s, %s; %s%s, jansson %s\n", "build", attn_version(), machine_compiler(),
+           machine_build_type(), *hwloc ? "hwloc " : "no hwloc", hwloc, machine_jansson_version());
     printf(LABEL "%s\n", "flags", machine_flags());
     printf(LABEL "%s\n", "fingerprint", m->fingerprint);
     info_print_rooflines(report);

@@ -6,6 +6,7 @@
 
 #include "bench/machine.h"
 #include "bench/quota.h"
+#include "bench/steal.h"
 #include "bench/sysfs.h"
 
 #define MOUNT_V2 "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
@@ -75,6 +76,41 @@ static const group_case cases[] = {
      2,
      2,
      "/sys/fs/cgroup/cpu.max"},
+    {"version 2, outside the namespace without a table of mounts",
+     {{"/proc/self/cgroup", "0::/..\n"},
+      {"/sys/fs/cgroup/cpu.max", "200000 100000\n"},
+      {"/sys/fs/cpu.max", "100000 100000\n"}},
+     2,
+     2,
+     2,
+     "/sys/fs/cgroup/cpu.max"},
+    {"version 2, outside the namespace, on a mount that is made there",
+     {{"/proc/self/cgroup", "0::/../other/job\n"},
+      {"/proc/self/mountinfo", "31 23 0:28 /.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
+      {"/sys/fs/cgroup/other/job/cpu.max", "300000 100000\n"},
+      {"/sys/fs/cgroup/cpu.max", "max 100000\n"}},
+     3,
+     3,
+     2,
+     "/sys/fs/cgroup/other/job/cpu.max"},
+    {"version 2, outside that mount too",
+     {{"/proc/self/cgroup", "0::/../../job\n"},
+      {"/proc/self/mountinfo", "31 23 0:28 /.. /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
+      {"/sys/fs/job/cpu.max", "100000 100000\n"},
+      {"/sys/fs/cgroup/cpu.max", "400000 100000\n"}},
+     4,
+     4,
+     2,
+     "/sys/fs/cgroup/cpu.max"},
+    {"version 2, names that only begin with dots",
+     {{"/proc/self/cgroup", "0::/..job/...\n"},
+      {"/proc/self/mountinfo", MOUNT_V2},
+      {"/sys/fs/cgroup/..job/.../cpu.max", "300000 100000\n"},
+      {"/sys/fs/cgroup/..job/cpu.max", "700000 100000\n"}},
+     3,
+     3,
+     2,
+     "/sys/fs/cgroup/..job/.../cpu.max"},
     {"version 1",
      {{"/proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n0::/\n"},
       {"/proc/self/mountinfo", MOUNT_V1},
@@ -319,11 +355,36 @@ static void test_lines(void **state) {
     fake_root_remove(&root);
 }
 
+/* Guards time that was stolen: of the CPUs asked for, or of all; and that what says nothing of one of them,
+ * or is no such table, is not taken for none. */
+static void test_steal(void **state) {
+    fake_root root = fake_root_make();
+    const int both[] = {0, 10}, one[] = {1}, other[] = {0, 2};
+    assert_true(steal_ns(root.path, NULL, 0) == -1);
+    fake_root_write(&root, "/proc/stat",
+                    "cpu  9 0 9 9 9 0 9 762 1 2\ncpu0 1 0 1 1 1 0 1 366 1 2\ncpu1 1 0 1 1 1 0 1 0 0 0\n"
+                    "cpu10 1 0 1 1 1 0 1 396 5 6\nintr 1 2 3\ncpu2 1 1 1 1 1 1 1 5\n");
+    const int64_t tick = steal_tick_ns();
+    assert_true(tick > 0 && tick <= 1000000000);
+    assert_true(steal_ns(root.path, NULL, 0) == 762 * tick);
+    assert_true(steal_ns(root.path, both, 2) == 762 * tick);
+    assert_true(steal_ns(root.path, one, 1) == 0);
+    assert_true(steal_ns(root.path, other, 2) == -1);
+    static const char *const wrong[] = {"cpu  1 2 3 4 5 6 7\n", "cpu  a b c d e f g 3\n",
+                                        "cpux 1 2 3 4 5 6 7 8\n", "", "cpu  1 2 3 4 5 6 7 -8\n"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        fake_root_write(&root, "/proc/stat", wrong[i]);
+        assert_true(steal_ns(root.path, NULL, 0) == -1);
+        assert_true(steal_ns(root.path, one, 1) == -1);
+    }
+    fake_root_remove(&root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_quota),      cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_usable_threads), cmocka_unit_test(test_parsers),
-        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_lines),          cmocka_unit_test(test_steal),
     };
     return test_run("quota", tests, COUNT_OF(tests));
 }

@@ -7,6 +7,7 @@
 
 #include "bench/memory.h"
 #include "bench/session.h"
+#include "bench/steal.h"
 #include "reference/reference.h"
 
 /* ---- Memory ---- */
@@ -295,6 +296,48 @@ static void data_is_within_its_bounds(void **state) {
     }
 }
 
+/* Guards the share of its CPUs that a row had: by its own clock, or what was not stolen where that is less;
+ * one tick of each CPU, and what is not known, takes nothing. */
+static void what_is_stolen_is_not_had(void **state) {
+    (void)state;
+    const double tick = (double)steal_tick_ns();
+    bench_result r = {.wall_ns = 100 * tick, .cpu_ns = 200 * tick};
+    assert_true(bench_share_of_cpus(&r, 2) == 1);
+    for (int ticks = -1; ticks <= 200; ticks++) {
+        r.stolen_ns = ticks < 0 ? -1 : ticks * steal_tick_ns();
+        const double share = bench_share_of_cpus(&r, 2), had = 1 - fmax(0, ticks - 2) / 200.0;
+        assert_true(fabs(share - had) < 1e-9);
+        bench_row row = {.result = r};
+        row.result.cpu_share = share;
+        row.result.measured = true;
+        assert_int_equal(bench_disturbed(&row), ticks > 12);
+    }
+    r.cpu_ns = 100 * tick; /* a kernel that does not count what is stolen */
+    assert_true(fabs(bench_share_of_cpus(&r, 2) - 0.01) < 1e-9);
+    r.stolen_ns = 50 * steal_tick_ns();
+    assert_true(bench_share_of_cpus(&r, 2) == 0.5);
+    r.wall_ns = 1e5;
+    assert_true(bench_share_of_cpus(&r, 2) == 1);
+}
+
+/* Guards what a run says of steal: of all of its rows, or nothing. */
+static void a_run_sums_what_was_stolen(void **state) {
+    (void)state;
+    bench_row row[3] = {{.threads = 1}, {.threads = 2}, {.threads = 1}},
+              *order[] = {&row[0], &row[1], &row[2]};
+    bench_session session = {.order = order, .order_count = 3};
+    double stolen, share;
+    assert_false(bench_stolen(&session, &stolen, &share));
+    for (int i = 0; i < 2; i++) {
+        row[i].result.measured = true;
+        row[i].result.wall_ns = 1e9;
+        row[i].result.stolen_ns = 30000000 * (i + 1);
+    }
+    assert_true(bench_stolen(&session, &stolen, &share) && stolen == 9e7 && fabs(share - 0.03) < 1e-12);
+    row[1].result.stolen_ns = -1;
+    assert_false(bench_stolen(&session, &stolen, &share));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(huge_pages_are_those_of_the_pieces),
@@ -305,6 +348,8 @@ int main(void) {
         cmocka_unit_test(other_problems_are_not_compared),
         cmocka_unit_test(a_repeated_row_has_the_same_bits),
         cmocka_unit_test(data_is_within_its_bounds),
+        cmocka_unit_test(what_is_stolen_is_not_had),
+        cmocka_unit_test(a_run_sums_what_was_stolen),
     };
     return test_run("rows", tests, COUNT_OF(tests));
 }

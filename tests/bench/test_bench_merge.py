@@ -11,7 +11,7 @@ SMALL = ("--pattern", "dense", "--n", "64,96", "--isa", "scalar", "--benchmark_m
 # What a joined file says, by what its files said, in the order given.
 LAST, ALL_OF_THEM, LARGEST = "the last", "all", "the largest"
 RULES = {
-    LAST: "aslr_enabled attnscope_version binding build_type caches commit compiler conditions counters cpu_brand "
+    LAST: "aslr_enabled attnscope_version binding build_type caches commit compiler conditions counters cpu_brand libraries steal "
     "cpu_scaling_enabled date executable fingerprint flags host_name json_schema_version library_build_type "
     "library_version load_avg machine memory mhz_per_cpu num_cpus schema_version seed settings time",
     ALL_OF_THEM: "checksums_differ elapsed_s incomplete left_out not_measured roofline rows_disturbed sessions",

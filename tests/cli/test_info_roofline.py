@@ -86,7 +86,11 @@ def test_drawing(attnscope, kept, tmp_path):
     (tmp_path / "attnscope" / file.name).write_text(json.dumps(known))
     text = attnscope("info", "--roofline", env={"XDG_CACHE_HOME": str(tmp_path)}).out
     assert "; --measure measures again" in text
-    drawing = text[text.index("GFLOP/s, 1 thread") :]
+    drawings = re.split(r"^  GFLOP/s, \d+ threads?: ", text, flags=re.MULTILINE)[1:]
+    assert len(drawings) == len(known["roofline"])  # of each number of threads, the first of one
+    assert "disturbed" not in text
+    drawing = drawings[0]
+    assert all(drawing.count("|") > 4 for drawing in drawings)
     rows = re.findall(r"^ +([\d.e+]+) \|(.{57})(.*)$", drawing, re.MULTILINE)
     assert len(rows) > 4 and [float(row[0]) for row in rows] == sorted(
         (float(row[0]) for row in rows), reverse=True
@@ -116,6 +120,16 @@ def test_what_is_kept_is_not_believed_blindly(attnscope, machines, kept):
         json.dumps(sound | {"roofline": [sound["roofline"][0] | {"peaks": [{"isa": "avx9"}]}]}),
         file.read_text().replace('"exp_cpu_share": 1', '"exp_cpu_share": 0.9', 1),
     ]
+    first, *others = sound["roofline"]
+    figure = next(entry for entry in first["bandwidth"] if entry["copy_gbs"])
+    without = [entry | {"copy_gbs": None} if entry is figure else entry for entry in first["bandwidth"]]
+    for missing in (
+        {"peaks": first["peaks"][1:]},
+        {"readings": first["readings"][1:]},
+        {"bandwidth": [entry for entry in first["bandwidth"] if entry is not figure]},
+        {"bandwidth": without},
+    ):
+        worse.append(json.dumps(sound | {"roofline": [first | missing, *others]}))
     assert len({file.read_text(), *worse}) == len(worse) + 1
     for text in worse:
         file.write_text(text)
@@ -160,6 +174,7 @@ def test_disturbed_figures_are_named_and_not_kept(attnscope, machines, kept, tmp
     assert 2 * len(lines) == len(shares_of(quiet))
     assert all(re.search(r"disturbed: (FMA, exp|read, copy)$", line) for line in lines)
     assert text.endswith("measured now, not kept\n") and "--roofline measures again" in text
+    assert text.count("drawn with the figures that are marked as disturbed") == len(quiet)
     busy = json.loads(attnscope("info", "--measure", "--json", env=env).out)["roofline"]
     assert all(roofline["disturbed"] for roofline in busy)
     assert all(0 < share < 0.7 for share in shares_of(busy)) and not list(tmp_path.iterdir())
