@@ -24,8 +24,8 @@ venv=$root/.venv
 
 # What each group looks for, and the package that provides it. cmd: a program on PATH; pc: a
 # pkg-config module; fuzzer, omp: libFuzzer, OpenMP of that compiler; deb: a Debian package that shows in none
-# of these ways, looked for under apt alone. "-" means that this manager needs nothing for it, or that its system
-# has no such thing (Apple's clang has no OpenMP). A kind that ends in "?" is optional.
+# of these ways, looked for under apt alone. "-" means that this manager needs nothing for it, or that its
+# system has no such thing (Apple's clang has no OpenMP). A kind that ends in "?" is optional.
 #
 #       group   look for                   apt                      dnf                     pacman                 brew
 readonly table='
