@@ -59,27 +59,29 @@ static int64_t count_tile(const attn_plan *plan, int64_t query_tile, const attn_
     return rows * keys;
 }
 
-/* Walks all query tiles once: runs (kept unless offsets come later), counts, costs. */
+/* Walks all query tiles once: counts, costs, and the runs, which are kept for flash unless offsets come
+ * later; naive visits every tile. */
 static attn_status make_runs(attn_plan *plan, attn_error *error) {
     const attn_problem *problem = &plan->problem;
-    const int64_t rows = plan->heads_distinct * plan->query_tiles;
-    const bool keep = !(problem->inputs & ATTN_HAS_Q_OFFSETS);
+    const int64_t tile_rows = plan->heads_distinct * plan->query_tiles;
+    const bool keep = plan->algorithm == ATTN_FLASH && !(problem->inputs & ATTN_HAS_Q_OFFSETS);
     const int64_t repeat = problem->batch * (problem->heads / plan->heads_distinct);
     const int64_t limit = attn_runs_limit(plan, true);
-    int64_t used = 0, capacity = 0, attended = 0;
+    int64_t used = 0, capacity = 0, before_topk = 0;
     attn_status status = ATTN_OK;
     int64_t *scratch = malloc((size_t)attn_runs_scratch(plan) * sizeof *scratch);
     attn_run *found = malloc((size_t)limit * sizeof *found);
-    plan->run_start = calloc((size_t)rows + 1, sizeof *plan->run_start);
-    plan->cost_before = calloc((size_t)(rows + plan->heads_distinct), sizeof *plan->cost_before);
-    if (!scratch || !found || !plan->run_start || !plan->cost_before)
+    plan->cost_before = calloc((size_t)(tile_rows + plan->heads_distinct), sizeof *plan->cost_before);
+    if (keep)
+        plan->run_start = calloc((size_t)tile_rows + 1, sizeof *plan->run_start);
+    if (!scratch || !found || (keep && !plan->run_start) || !plan->cost_before)
         goto no_memory;
     for (int64_t head = 0; head < plan->heads_distinct; head++) {
         const attn_view view = attn_view_static(plan, head);
         int64_t *cost = plan->cost_before + head * (plan->query_tiles + 1);
         plan->info.pairs_useful += attn_count_pairs(&view, scratch, false);
         if (problem->pattern.terms & ATTN_TOPK)
-            attended += attn_count_pairs(&view, scratch, true);
+            before_topk += attn_count_pairs(&view, scratch, true);
         for (int64_t t = 0; t < plan->query_tiles; t++) {
             int64_t count = attn_runs(&view, t, scratch, found, true);
             const int64_t pairs = count_tile(plan, t, found, count, &plan->info);
@@ -110,14 +112,15 @@ static attn_status make_runs(attn_plan *plan, attn_error *error) {
     info->pairs_useful *= repeat;
     /* topk looks at every attended pair, and only then chooses. */
     if (problem->pattern.terms & ATTN_TOPK)
-        info->pairs_executed = attended;
+        info->pairs_executed = before_topk;
     info->pairs_executed *= repeat;
     info->tiles_full *= repeat;
     info->tiles_partial *= repeat;
     info->tiles_absent *= repeat;
     goto done;
 no_memory:
-    status = attn_fail(error, ATTN_NO_MEMORY, "no memory for a plan of %lld query tiles", (long long)rows);
+    status =
+        attn_fail(error, ATTN_NO_MEMORY, "no memory for a plan of %lld query tiles", (long long)tile_rows);
 done:
     free(scratch);
     free(found);

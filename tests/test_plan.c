@@ -302,6 +302,23 @@ static void runs_stay_few(void **state) {
     }
 }
 
+/* Guards: a plan keeps no runs that nobody reads: naive visits every tile, and with offsets flash makes its
+ * runs when it executes. */
+static void unread_runs_are_not_kept(void **state) {
+    attn_problem problem;
+    attn_problem_init(&problem, 1, 1, 1, 1000, 1000, 8, 8);
+    for (int offsets = 0; offsets < 2; offsets++)
+        for (int flash = 0; flash < 2; flash++) {
+            problem.inputs = offsets ? ATTN_HAS_Q_OFFSETS : 0;
+            attn_plan *plan =
+                plan_with(state, "causal,window=40,random=2:64:1", &problem, flash ? ATTN_FLASH : ATTN_NAIVE);
+            const bool read = flash && !offsets;
+            assert_int_equal(plan->runs != NULL, read);
+            assert_int_equal(plan->run_start != NULL, read);
+            attn_plan_destroy(plan);
+        }
+}
+
 /* ---- parts ---- */
 
 static int64_t dense_row(int64_t head, int64_t i, int64_t n) {
@@ -396,6 +413,7 @@ int main(void) {
     test_add_levels(&tests, "patterns cost their pairs", patterns_cost_their_pairs);
     test_add_levels(&tests, "blocks cost their pairs", blocks_cost_their_pairs);
     test_add_levels(&tests, "runs stay few", runs_stay_few);
+    test_add_levels(&tests, "unread runs are not kept", unread_runs_are_not_kept);
     test_add_levels(&tests, "parts share the pairs", parts_share_the_pairs);
     return test_run_list("plan", &tests);
 }
