@@ -146,8 +146,7 @@ static void row_bits_pattern(const attn_view *view, int64_t i, int64_t first, in
         set_blocks(bits, first, within, &view->plan->blocks, view->head, i);
 }
 
-/* Bit k: byte k of `count` <= 64 bytes, `stride` apart, is nonzero. */
-static uint64_t nonzero_bits(const uint8_t *bytes, int64_t stride, int64_t count) {
+uint64_t attn_nonzero_bits(const uint8_t *bytes, int64_t stride, int64_t count) {
     const uint64_t low7 = 0x7f7f7f7f7f7f7f7fu, high = 0x8080808080808080u;
     uint64_t bits = 0;
     int64_t k = 0;
@@ -198,8 +197,9 @@ void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t 
         else if (view->segments)
             bits[word] &= equal_bits(view->segments + j, view->segments[p], keys);
         if (view->mask)
-            bits[word] &= nonzero_bits(view->mask + i * view->mask_query_stride + j * view->mask_key_stride,
-                                       view->mask_key_stride, keys);
+            bits[word] &=
+                attn_nonzero_bits(view->mask + i * view->mask_query_stride + j * view->mask_key_stride,
+                                  view->mask_key_stride, keys);
         if (view->bias)
             bits[word] &=
                 not_minus_inf_bits(view->bias + i * view->bias_query_stride + j * view->bias_key_stride,
@@ -220,5 +220,5 @@ attn_tile_kind attn_tile_by_bits(const attn_view *view, int64_t row, int64_t row
         some |= bits;
         all &= bits;
     }
-    return !some ? ATTN_TILE_ABSENT : all == ones ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
+    return attn_kind_of(some, all, ones);
 }

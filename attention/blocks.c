@@ -59,7 +59,7 @@ static void draw_row(int64_t *row, int64_t wanted, int64_t a, uint64_t seed, int
         drawn[block] = a + 1;
         row[count++] = block;
     }
-    qsort(row, (size_t)count, sizeof *row, attn_compare_int64);
+    attn_sort(row, count, 1);
 }
 
 attn_status attn_blocks_random(attn_blocks *blocks, const attn_problem *problem, attn_error *error) {

@@ -28,8 +28,8 @@ static int64_t add_block_intervals(const attn_blocks *blocks, const attn_view *v
     return count;
 }
 
-/* The intervals of a row, `stride` apart, also the empty ones: in rows that are `alike` the k-th is the same.
- */
+/* The intervals of a row, but not those of `stride`; also the empty ones: in rows that are `alike` the k-th
+ * is the same. */
 static int64_t row_intervals(const attn_view *view, int64_t i, attn_interval within, attn_interval *list) {
     const attn_plan *plan = view->plan;
     const attn_pattern *pattern = &plan->problem.pattern;

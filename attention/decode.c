@@ -87,7 +87,7 @@ static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode
         *p.not_finite = 0;
         for (int64_t tile = 0; tile < w->tiles; tile++)
             *p.not_finite |= w->packed[tile] && w->not_finite[tile];
-        attn_counts_add(&total, &walk.counts);
+        attn_counts_add(&total, &walk.counts, 1);
     }
     attn_counts_publish(tensors, &total);
 }

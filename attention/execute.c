@@ -14,11 +14,11 @@ static attn_status check_arguments(const attn_plan *plan, const attn_tensors *te
     return attn_tensors_check(&plan->problem, tensors, error);
 }
 
-void attn_counts_add(attn_counts *total, const attn_counts *add) {
-    total->tiles_full += add->tiles_full;
-    total->tiles_partial += add->tiles_partial;
-    total->pairs_useful += add->pairs_useful;
-    total->pairs_executed += add->pairs_executed;
+void attn_counts_add(attn_counts *total, const attn_counts *add, int64_t times) {
+    total->tiles_full += times * add->tiles_full;
+    total->tiles_partial += times * add->tiles_partial;
+    total->pairs_useful += times * add->pairs_useful;
+    total->pairs_executed += times * add->pairs_executed;
 }
 
 void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts) {

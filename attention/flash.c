@@ -80,7 +80,7 @@ static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t co
         all &= *bits;
         *attended += __builtin_popcountll(*bits);
     }
-    return !some ? ATTN_TILE_ABSENT : all == ones ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
+    return attn_kind_of(some, all, ones);
 }
 
 /* The bias of the block as rows with innermost stride 1: the caller's own where it has that, else a copy. */
@@ -99,6 +99,8 @@ static const float *tile_bias(const flash_walk *walk, int64_t first, int64_t cou
 
 /* Takes the gathered tiles through the kernel and starts a new step. */
 static void take_step(flash_walk *walk, flash_step *step) {
+    if (step->first == step->last)
+        return;
     const attn_plan *plan = walk->plan;
     const attn_problem *problem = &plan->problem;
     const int64_t words = plan->kernels->key_block / 64;
@@ -106,8 +108,6 @@ static void take_step(flash_walk *walk, flash_step *step) {
     const int64_t count = attn_min(step->last * plan->key_tile, walk->view.keys) - first;
     flash_workspace *w = walk->w;
     const int64_t at = first - w->first_tile * plan->key_tile; /* where the packed arrays hold it */
-    if (step->first == step->last)
-        return;
     for (int64_t tile = step->first; tile < step->last; tile++) {
         if (!w->packed[tile - w->first_tile])
             pack_tile(walk, tile);
@@ -266,7 +266,7 @@ void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *worksp
         start_from_sink(&walk);
         attn_flash_visit(&walk, runs, count);
         finish_rows(&walk, runs, count);
-        attn_counts_add(&total, &walk.counts);
+        attn_counts_add(&total, &walk.counts, 1);
     }
     attn_counts_publish(tensors, &total);
 }

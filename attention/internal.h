@@ -8,14 +8,17 @@
 #include <math.h>
 
 #define ATTN_ALIGN_BYTES 64
-/* The largest number in a pattern, and position on either side: any two of them, and a length, can be added.
- */
-#define ATTN_MOST_NUMBER ((int64_t)1 << 60)
 
 /* Keys of a tile, the grain of skipping: one word of a mask row, and two to four panels at every level. The
  * engine joins neighbouring tiles into kernel calls of up to key_block keys, so a small tile costs dense work
  * nothing, while a border of a window wastes at most this many keys. */
 #define ATTN_KEY_TILE 64
+
+/* Depth of a step of a product of any depth: a query tile of A, packed to this depth, is 96 KiB and stays in
+ * the second cache while all of B goes by; matmul itself cuts a step into passes whose panels stay in the
+ * first. Of whole passes, so that steps do not change the result. */
+#define ATTN_STEP_DEPTH 512
+_Static_assert(ATTN_STEP_DEPTH % ATTN_MATMUL_DEPTH == 0, "steps must be whole passes");
 
 static inline int64_t attn_min(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -32,11 +35,6 @@ static inline int64_t attn_floor_div(int64_t a, int64_t b) {
 }
 static inline int64_t attn_round_up(int64_t a, int64_t b) {
     return attn_ceil_div(a, b) * b;
-}
-/* For qsort. */
-static inline int attn_compare_int64(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
 }
 /* Sorts `count` items of one or two numbers each, by the first, then by the second. Without an allocation,
  * which qsort may make: executing must not. */
@@ -62,6 +60,11 @@ attn_status attn_problem_check(const attn_problem *problem, attn_error *error);
 attn_status attn_tensors_check(const attn_problem *problem, const attn_tensors *tensors, attn_error *error);
 /* The scale in force: the given one or 1/sqrt(D). */
 float attn_problem_scale(const attn_problem *problem);
+
+/* ---- pattern.c ---- */
+
+/* What is wrong with the terms together, whatever the numbers in them. */
+attn_status attn_pattern_check_terms(const attn_pattern *pattern, attn_error *error);
 
 /* ---- blocks.c: selections by blocks of queries and keys (random, blocks) ---- */
 
@@ -121,6 +124,14 @@ bool attn_has_selection(const attn_pattern *pattern);
  * by all that decides it. */
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
 
+/* Bit k: byte k of `count` <= 64 bytes, one every `stride`, is nonzero. */
+uint64_t attn_nonzero_bits(const uint8_t *bytes, int64_t stride, int64_t count);
+
+/* Kind of a tile from its rows' bits: `some` are set in a row, `all` in every one; `ones` stand for its keys.
+ */
+static inline attn_tile_kind attn_kind_of(uint64_t some, uint64_t all, uint64_t ones) {
+    return !some ? ATTN_TILE_ABSENT : all == ones ? ATTN_TILE_FULL : ATTN_TILE_PARTIAL;
+}
 /* Kind of the tile of rows [row, row + rows) and at most 64 keys [first, first + count), looked at row by
  * row: by the pattern and kv_lens, or `with_data` too. */
 attn_tile_kind attn_tile_by_bits(const attn_view *view, int64_t row, int64_t rows, int64_t first,
@@ -164,7 +175,7 @@ struct attn_plan {
     int64_t heads_distinct; /* 1, or H when a block map differs by head */
     attn_blocks random, blocks;
 
-    /* Runs of each (distinct head, query tile) when the offset is known now; else NULL. */
+    /* Runs of each (distinct head, query tile) for flash, when the offset is known now; else NULL. */
     attn_run *runs;
     int64_t *run_start; /* heads_distinct * query_tiles + 1 */
     /* Cost of the query tiles before each one, heads_distinct * (query_tiles + 1). */
@@ -175,8 +186,8 @@ struct attn_plan {
     attn_info info;
 };
 
-/* Runs of a query tile: stored ones, or computed into `runs` with `scratch` for a view whose offset came at
- * execution. */
+/* Runs of a query tile, for flash: stored ones, or computed into `runs` with `scratch` for a view whose
+ * offset came at execution. */
 const attn_run *attn_plan_tile_runs(const attn_plan *plan, const attn_view *view, int64_t query_tile,
                                     int64_t *scratch, attn_run *runs, int64_t *count);
 
@@ -198,7 +209,6 @@ void attn_repair_sink(const attn_view *view, const attn_tensors *tensors, int64_
 
 /* ---- execute.c ---- */
 
-void attn_counts_add(attn_counts *total, const attn_counts *add);
 /* Adds what a part visited to tensors->counts, if there. */
 void attn_counts_publish(const attn_tensors *tensors, const attn_counts *counts);
 

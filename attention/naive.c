@@ -5,11 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Depth of one step of the value product: two panels of this depth lie in the first cache. Of whole passes of
- * matmul, so that steps do not change the result. */
-#define VALUE_DEPTH 512
-_Static_assert(VALUE_DEPTH % ATTN_MATMUL_DEPTH == 0, "steps must be whole passes");
-
 /* A score and its key, ranked for topk. */
 typedef struct ranked {
     float score;
@@ -20,7 +15,7 @@ typedef struct naive_workspace {
     float *scores; /* rows x Nk */
     float *packed_keys;
     float *packed_values;
-    float *rows;                /* A panels of one query tile, of depth D or VALUE_DEPTH */
+    float *rows;                /* A panels of one query tile, of depth D or ATTN_STEP_DEPTH */
     float *row_max, *row_sum;   /* rows */
     uint64_t *mask;             /* one row's bits, with topk those of every row */
     float *bias;                /* one row */
@@ -42,7 +37,7 @@ static naive_workspace cut_workspace(const attn_plan *plan, int64_t rows, attn_c
     w.scores = attn_take(cursor, rows * problem->keys * f32);
     w.packed_keys = attn_take(cursor, keys * problem->head_dim * f32);
     w.packed_values = attn_take(cursor, keys * attn_round_up(problem->value_dim, nr) * f32);
-    w.rows = attn_take(cursor, plan->query_tile * attn_max(problem->head_dim, VALUE_DEPTH) * f32);
+    w.rows = attn_take(cursor, plan->query_tile * attn_max(problem->head_dim, ATTN_STEP_DEPTH) * f32);
     w.row_max = attn_take(cursor, rows * f32);
     w.row_sum = attn_take(cursor, rows * f32);
     w.mask = attn_take(cursor, (topk ? rows : 1) * w.mask_words * (int64_t)sizeof(uint64_t));
@@ -226,8 +221,8 @@ static void stage_pv(naive_rows *n) {
         float *out_rows = out + r * t->out_row_stride;
         for (int64_t i = 0; i < rows; i++)
             memset(out_rows + i * t->out_row_stride, 0, (size_t)problem->value_dim * sizeof *out);
-        for (int64_t k = 0; k < keys; k += VALUE_DEPTH) {
-            const int64_t depth = attn_min(VALUE_DEPTH, keys - k);
+        for (int64_t k = 0; k < keys; k += ATTN_STEP_DEPTH) {
+            const int64_t depth = attn_min(ATTN_STEP_DEPTH, keys - k);
             kernels->pack_a(n->w.rows, score_row(n, r) + k, ATTN_F32, problem->keys, rows, depth, 1.0f);
             kernels->matmul(rows, problem->value_dim, depth, n->w.rows, n->w.packed_values + k * kernels->nr,
                             n->w.value_panel_stride, out_rows, t->out_row_stride, k > 0);

@@ -16,16 +16,10 @@ static attn_status check_matrix(const char *name, const void *data, int64_t rows
 }
 
 static attn_status check_size(const char *name, int64_t size, attn_error *error) {
-    const int64_t most = (int64_t)1 << 40;
-    if (size < 0 || size > most)
+    if (size < 0 || size > ATTN_MAX_SIZE)
         return attn_fail(error, ATTN_INVALID, "%s is %lld, must be 0 to 2^40", name, (long long)size);
     return ATTN_OK;
 }
-
-/* Depth of a step: a query tile of A, packed to this depth, is 96 KiB and stays in the second cache while all
- * of B goes by. Of whole passes of matmul, so that steps do not change the result. */
-#define BLOCK_DEPTH 512
-_Static_assert(BLOCK_DEPTH % ATTN_MATMUL_DEPTH == 0, "steps must be whole passes");
 
 static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n, int64_t k, const float *a,
                           int64_t a_stride, const float *b, int64_t b_stride, float *c, int64_t c_stride,
@@ -41,7 +35,7 @@ static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n
         return status;
     if (m == 0 || n == 0)
         return ATTN_OK;
-    const int64_t depth = attn_min(BLOCK_DEPTH, attn_max(k, 1));
+    const int64_t depth = attn_min(ATTN_STEP_DEPTH, attn_max(k, 1));
     const int64_t rows = kernels->query_tile, columns = attn_round_up(n, kernels->nr);
     const int64_t floats = depth * (rows + columns + kernels->nr); /* below 2^50, as n is checked */
     float *packed = aligned_alloc(ATTN_ALIGN_BYTES, (size_t)attn_round_up(floats * 4, ATTN_ALIGN_BYTES));
@@ -119,9 +113,7 @@ attn_status attn_mask_f32(const char *isa, int64_t n, const uint8_t *mask, float
     const uint64_t caller = attn_environment_enter();
     for (int64_t i = 0; i < n; i += 64) {
         const int64_t count = attn_min(64, n - i);
-        uint64_t bits = 0;
-        for (int64_t k = 0; k < count; k++)
-            bits |= (uint64_t)(mask[i + k] != 0) << k;
+        const uint64_t bits = attn_nonzero_bits(mask + i, 1, count);
         kernels->mask(x + i, &bits, count);
     }
     attn_environment_leave(caller);

@@ -32,7 +32,7 @@ static bool read_number(const char **text, char stop, uint64_t most, uint64_t *v
 
 static bool read_count(const char **text, char stop, int64_t least, int64_t *value) {
     uint64_t number;
-    if (!read_number(text, stop, (uint64_t)ATTN_MOST_NUMBER, &number) || (int64_t)number < least)
+    if (!read_number(text, stop, (uint64_t)ATTN_MAX_NUMBER, &number) || (int64_t)number < least)
         return false;
     *value = (int64_t)number;
     return true;
@@ -119,6 +119,13 @@ static attn_status read_term(const char *name, const char *value, attn_pattern *
     return attn_fail(error, ATTN_INVALID, "pattern: unknown term '%.40s'; accepted: %s", name, accepted);
 }
 
+attn_status attn_pattern_check_terms(const attn_pattern *pattern, attn_error *error) {
+    if ((pattern->terms & ATTN_PREFIX) && !(pattern->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT)))
+        return attn_fail(error, ATTN_INVALID, "pattern: prefix=%" PRId64 " needs causal or causal-top-left",
+                         pattern->prefix);
+    return ATTN_OK;
+}
+
 attn_status attn_pattern_parse(const char *text, attn_pattern *pattern, attn_error *error) {
     attn_pattern parsed = {0};
     char term[128];
@@ -148,11 +155,10 @@ attn_status attn_pattern_parse(const char *text, attn_pattern *pattern, attn_err
             break;
         at += length + 1;
     }
-    if ((parsed.terms & ATTN_PREFIX) && !(parsed.terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT)))
-        return attn_fail(error, ATTN_INVALID, "pattern: prefix=%" PRId64 " needs causal or causal-top-left",
-                         parsed.prefix);
-    *pattern = parsed;
-    return ATTN_OK;
+    const attn_status status = attn_pattern_check_terms(&parsed, error);
+    if (status == ATTN_OK)
+        *pattern = parsed;
+    return status;
 }
 
 /* An snprintf that appends at *length. */
@@ -192,7 +198,7 @@ int attn_pattern_format(const attn_pattern *p, char *text, size_t size) {
     TERM(ATTN_PREFIX, "prefix=%" PRId64, p->prefix)
     TERM(ATTN_CHUNK, "chunk=%" PRId64, p->chunk)
     /* The shorter form, unless its number passes the greatest that is parsed. */
-    if (p->window_right == 0 && p->window_left < ATTN_MOST_NUMBER) {
+    if (p->window_right == 0 && p->window_left < ATTN_MAX_NUMBER) {
         TERM(ATTN_WINDOW, "window=%" PRId64, p->window_left + 1)
     } else {
         TERM(ATTN_WINDOW, "window=%s:%s", side_text(p->window_left, left, sizeof left),

@@ -186,6 +186,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
         return status;
     attn_info *info = &plan->info;
     info->isa = plan->kernels->name;
+    info->scale = plan->scale;
     info->algorithm = plan->algorithm;
     info->query_tile = plan->query_tile;
     info->key_tile = plan->key_tile;

@@ -16,6 +16,9 @@ int64_t attn_plan_keys_attended(const attn_plan *plan);
 attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                               int threads, int *used, attn_error *error);
 
+/* Adds so many times the counts. */
+void attn_counts_add(attn_counts *total, const attn_counts *add, int64_t times);
+
 /* ---- Looking at what an execution would visit, without executing ----
  * One (batch, head) of a plan. `tensors` brings the lengths, offsets, segments, mask and bias that the plan
  * was made with; nothing else of it is looked at, and NULL does for a plan without them. Plan and tensors

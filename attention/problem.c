@@ -108,21 +108,16 @@ static attn_status check_pattern(const attn_problem *problem, attn_error *error)
         {ATTN_BLOCKS, "blocks' block size", pattern->block_size, 1},
         {ATTN_TOPK, "topk", pattern->topk, 1},
     };
-    /* As in the text form: a position and a parameter can then be added without overflow. */
-    const int64_t most = ATTN_MOST_NUMBER;
     if (pattern->terms & ~known)
         return attn_fail(error, ATTN_INVALID, "pattern has unknown terms 0x%x", pattern->terms & ~known);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         const bool unlimited = params[i].term == ATTN_WINDOW && params[i].value == ATTN_WINDOW_INF;
         if ((pattern->terms & params[i].term) && !unlimited &&
-            (params[i].value < params[i].least || params[i].value > most))
+            (params[i].value < params[i].least || params[i].value > ATTN_MAX_NUMBER))
             return attn_fail(error, ATTN_INVALID, "pattern: %s is %lld, must be %lld to 2^60%s",
                              params[i].name, (long long)params[i].value, (long long)params[i].least,
                              params[i].term == ATTN_WINDOW ? ", or ATTN_WINDOW_INF" : "");
     }
-    if ((pattern->terms & ATTN_PREFIX) && !(pattern->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT)))
-        return attn_fail(error, ATTN_INVALID, "pattern: prefix=%lld needs causal or causal-top-left",
-                         (long long)pattern->prefix);
     if (pattern->terms & ATTN_BLOCKS) {
         if (!pattern->block_map)
             return attn_fail(error, ATTN_INVALID, "pattern: blocks has no block map");
@@ -131,7 +126,7 @@ static attn_status check_pattern(const attn_problem *problem, attn_error *error)
                              "pattern: blocks has %lld maps, must be 1 or the %lld query heads",
                              (long long)pattern->block_heads, (long long)problem->heads);
     }
-    return ATTN_OK;
+    return attn_pattern_check_terms(pattern, error);
 }
 
 attn_status attn_problem_check(const attn_problem *p, attn_error *error) {
@@ -143,10 +138,8 @@ attn_status attn_problem_check(const attn_problem *p, attn_error *error) {
         {"queries", p->queries, 0},     {"keys", p->keys, 0},   {"head_dim", p->head_dim, 1},
         {"value_dim", p->value_dim, 0},
     };
-    /* Far above any real size, and small enough that sums and roundings of sizes cannot overflow. */
-    const int64_t most = (int64_t)1 << 40;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < sizes[i].least || sizes[i].value > most)
+        if (sizes[i].value < sizes[i].least || sizes[i].value > ATTN_MAX_SIZE)
             return attn_fail(error, ATTN_INVALID, "%s is %lld, must be %lld to 2^40", sizes[i].name,
                              (long long)sizes[i].value, (long long)sizes[i].least);
     if (p->heads % p->kv_heads)
@@ -281,8 +274,7 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
             (status = check_aligned(optional[i].name, optional[i].data, optional[i].bytes, error)) != ATTN_OK)
             return status;
     }
-    /* A position past 2^62 on either side could overflow when it meets a window. */
-    const int64_t most = ATTN_MOST_NUMBER;
+    const int64_t most = ATTN_MAX_NUMBER;
     for (int64_t b = 0; b < p->batch; b++) {
         if (t->kv_lens && (t->kv_lens[b] < 0 || t->kv_lens[b] > p->keys))
             return attn_fail(error, ATTN_INVALID, "kv_lens[%lld] is %lld, must be 0 to keys, which is %lld",

@@ -156,10 +156,8 @@ static attn_tile_kind stretch_kind(const tile_row *row, attn_interval keys, bool
         reaching += overlaps(row->terms[t].hull, keys);
     }
     const bool unrestricted = contains(row->restriction.core, keys);
-    if (row->by_stride) {
-        if (row->view->plan->problem.pattern.stride == 1 && unrestricted)
-            return ATTN_TILE_FULL;
-    }
+    if (row->by_stride && row->view->plan->problem.pattern.stride == 1 && unrestricted)
+        return ATTN_TILE_FULL;
     for (int s = 0; s < row->block_count; s++) {
         const int64_t size = row->blocks[s]->size;
         /* In a stretch of several tiles there is no end, so that all of its blocks have the same marks. */

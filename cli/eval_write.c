@@ -2,7 +2,6 @@
 #include "cli/eval.h"
 #include "reference/reference.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,8 +82,7 @@ static bool write_mask(const eval_data *data, cli_output *output) {
     const uint32_t per_batch = ATTN_HAS_KV_LENS | ATTN_HAS_Q_OFFSETS | ATTN_HAS_SEGMENTS;
     const int64_t *mask_strides = data->tensors.mask_strides, *bias_strides = data->tensors.bias_strides;
     bool by_batch = (p->inputs & per_batch) || mask_strides[0] || bias_strides[0];
-    bool by_head = mask_strides[1] || bias_strides[1] ||
-                   ((p->pattern.terms & ATTN_BLOCKS) && p->pattern.block_heads > 1);
+    bool by_head = cli_differs_by_head(p, &data->tensors);
     const int64_t shape[4] = {by_batch ? p->batch : 1, by_head ? p->heads : 1, p->queries, p->keys};
     if (!cli_output_open(output) || !npy_write_header(output, "|b1", 4, shape))
         return false;
@@ -134,8 +132,7 @@ static bool explain(const eval_options *options, const eval_data *data, const at
     printf("dtype: %s\nlayout: %s\n", attn_dtype_name(p->dtype), options->bnhd ? "bnhd" : "bhnd");
     cli_print_value("pattern", pattern);
     free(pattern);
-    float scale = isnan(p->scale) ? (float)(1 / sqrt((double)p->head_dim)) : p->scale;
-    printf("scale: %.9g\n", (double)scale);
+    printf("scale: %.9g\n", (double)info->scale);
     if (p->softcap > 0)
         printf("softcap: %.9g\n", (double)p->softcap);
     else

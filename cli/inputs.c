@@ -160,3 +160,8 @@ void cli_inputs_free(cli_inputs *inputs) {
         free(inputs->memory[which]);
     memset(inputs, 0, sizeof *inputs);
 }
+
+bool cli_differs_by_head(const attn_problem *problem, const attn_tensors *tensors) {
+    return tensors->mask_strides[1] || tensors->bias_strides[1] ||
+           ((problem->pattern.terms & ATTN_BLOCKS) && problem->pattern.block_heads > 1);
+}

@@ -26,4 +26,7 @@ bool cli_input_load(int which, const char *path, attn_problem *problem, attn_ten
                     cli_inputs *inputs);
 void cli_inputs_free(cli_inputs *inputs);
 
+/* Whether which pairs are attended differs from head to head. */
+bool cli_differs_by_head(const attn_problem *problem, const attn_tensors *tensors);
+
 #endif

@@ -104,22 +104,9 @@ static bool make_plan(show_subject *s) {
         return false;
     }
     s->info = attn_plan_info(s->plan);
-    s->tile_rows = show_ceil_div(o->queries, s->info.query_tile);
-    s->tile_columns = show_ceil_div(o->keys, s->info.key_tile);
+    s->tile_rows = cli_ceil_div(o->queries, s->info.query_tile);
+    s->tile_columns = cli_ceil_div(o->keys, s->info.key_tile);
     return true;
-}
-
-/* Whether something that is attended differs from head to head. */
-static bool differs_by_head(const show_subject *s) {
-    return s->tensors.mask_strides[1] || s->tensors.bias_strides[1] ||
-           ((s->problem.pattern.terms & ATTN_BLOCKS) && s->problem.pattern.block_heads > 1);
-}
-
-static void add_counts(attn_counts *sum, const attn_counts *counts, int64_t times) {
-    sum->tiles_full += times * counts->tiles_full;
-    sum->tiles_partial += times * counts->tiles_partial;
-    sum->pairs_useful += times * counts->pairs_useful;
-    sum->pairs_executed += times * counts->pairs_executed;
 }
 
 /* Looking at a problem of any length would take hours; its counts are then those of the plan. Of partial
@@ -146,7 +133,7 @@ static bool too_many(show_subject *s, int64_t looked_at) {
 
 static bool look(show_subject *s) {
     const show_options *o = s->options;
-    int64_t looked_at = differs_by_head(s) ? o->heads : 1;
+    int64_t looked_at = cli_differs_by_head(&s->problem, &s->tensors) ? o->heads : 1;
     if (too_many(s, looked_at)) {
         if (o->svg)
             cli_error("--svg %s: not drawn: %s", o->svg, s->not_drawn);
@@ -161,7 +148,7 @@ static bool look(show_subject *s) {
             return false;
         }
         attn_counts counts = attn_look_count(at);
-        add_counts(&s->all, &counts, looked_at == 1 ? o->heads : 1);
+        attn_counts_add(&s->all, &counts, looked_at == 1 ? o->heads : 1);
         if (head == o->head) {
             s->head = counts;
             s->look = at;
@@ -251,23 +238,22 @@ static const struct option long_options[] = {
 };
 
 static bool take_option(int option, show_options *o) {
-    const int64_t most = INT64_C(1) << 40, most_offset = INT64_C(1) << 60; /* the library's own limits */
     switch (option) {
     case OPT_PATTERN:
         o->pattern = optarg;
         return true;
     case OPT_N:
-        return cli_int_option("n", optarg, 0, most, &o->n);
+        return cli_int_option("n", optarg, 0, ATTN_MAX_SIZE, &o->n);
     case OPT_NQ:
-        return cli_int_option("nq", optarg, 0, most, &o->queries);
+        return cli_int_option("nq", optarg, 0, ATTN_MAX_SIZE, &o->queries);
     case OPT_NK:
-        return cli_int_option("nk", optarg, 0, most, &o->keys);
+        return cli_int_option("nk", optarg, 0, ATTN_MAX_SIZE, &o->keys);
     case OPT_Q_OFFSET:
         o->q_offset_given = true;
-        return cli_int_option("q-offset", optarg, -most_offset, most_offset, &o->q_offset);
+        return cli_int_option("q-offset", optarg, -ATTN_MAX_NUMBER, ATTN_MAX_NUMBER, &o->q_offset);
     case OPT_KV_LEN:
         o->kv_len_given = true;
-        return cli_int_option("kv-len", optarg, 0, most, &o->kv_len);
+        return cli_int_option("kv-len", optarg, 0, ATTN_MAX_SIZE, &o->kv_len);
     case OPT_PAIRS:
         o->pairs = true;
         return true;

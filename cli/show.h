@@ -32,16 +32,13 @@ typedef struct show_subject {
     char not_drawn[160];             /* why nothing is, and the counts are the plan's; else empty */
 } show_subject;
 
-static inline int64_t show_ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b != 0);
-}
 static inline double show_percent(int64_t part, int64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
 }
 
 /* How many of `tiles` one cell stands for each way, so that there are at most `most` cells. */
 static inline int64_t show_scale(int64_t tiles, int64_t most) {
-    return tiles > most ? show_ceil_div(tiles, most) : 1;
+    return tiles > most ? cli_ceil_div(tiles, most) : 1;
 }
 
 /* Kinds of cells of up to `rows` x `columns` tiles, for the row of cells that begins at tile row `row`: that

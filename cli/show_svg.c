@@ -341,8 +341,8 @@ static void measure(picture *p) {
     } else {
         p->row_step = show_scale(s->tile_rows, CELLS_MOST);
         p->column_step = show_scale(s->tile_columns, CELLS_MOST);
-        p->rows = show_ceil_div(s->tile_rows, p->row_step);
-        p->columns = show_ceil_div(s->tile_columns, p->column_step);
+        p->rows = cli_ceil_div(s->tile_rows, p->row_step);
+        p->columns = cli_ceil_div(s->tile_columns, p->column_step);
         p->unit_height = p->row_step * s->info.query_tile;
         p->unit_width = p->column_step * s->info.key_tile;
     }

@@ -79,7 +79,7 @@ bool show_print_tiles(const show_subject *s) {
     static const char marks[] = {[ATTN_TILE_ABSENT] = '.', [ATTN_TILE_PARTIAL] = '+', [ATTN_TILE_FULL] = '#'};
     int64_t row_step = show_scale(s->tile_rows, TILE_ROWS),
             column_step = show_scale(s->tile_columns, TILE_COLUMNS);
-    int64_t columns = show_ceil_div(s->tile_columns, column_step);
+    int64_t columns = cli_ceil_div(s->tile_columns, column_step);
     attn_tile_kind *kinds = cli_alloc("a row of tiles", s->tile_columns, sizeof *kinds);
     attn_tile_kind *cells = cli_alloc("a row of tiles", columns, sizeof *cells);
     bool drawn = kinds && cells;

@@ -60,6 +60,11 @@ bool cli_tuning_option(const char *path, const char *fingerprint, attn_tuning **
 #define CLI_FLOAT_TEXT 24
 const char *cli_float_text(float value, char text[CLI_FLOAT_TEXT]);
 
+/* a / b, rounded up; a >= 0, b > 0. */
+static inline int64_t cli_ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b != 0);
+}
+
 /* Memory for `count` elements of `size` bytes, zeroed, never NULL for a count of 0. Prints an error
  * and returns NULL when there is none. `what` names it. */
 void *cli_alloc(const char *what, int64_t count, size_t size);

@@ -25,9 +25,9 @@ static bool parse_blocks_term(const char *term, size_t length, cli_pattern *out)
     char *text = strndup(term, length);
     char *colon = text ? strrchr(text, ':') : NULL;
     if (!colon || colon == text + 7 ||
-        !cli_parse_int(colon + 1, 1, INT64_C(1) << 40, &out->pattern.block_size)) {
+        !cli_parse_int(colon + 1, 1, ATTN_MAX_NUMBER, &out->pattern.block_size)) {
         cli_error("pattern term '%.*s': expected blocks=FILE:B with the name of a .npy file and a block size "
-                  "of at least 1",
+                  "of 1 to 2^60",
                   (int)length, term);
         free(text);
         return false;
@@ -38,16 +38,12 @@ static bool parse_blocks_term(const char *term, size_t length, cli_pattern *out)
     return out->block_file != NULL;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b != 0);
-}
-
 static bool load_map(cli_pattern *out, int64_t heads, int64_t queries, int64_t keys) {
     npy_array array;
     if (!npy_read(out->block_file, &array))
         return false;
-    int64_t rows = ceil_div(queries, out->pattern.block_size),
-            columns = ceil_div(keys, out->pattern.block_size);
+    int64_t rows = cli_ceil_div(queries, out->pattern.block_size),
+            columns = cli_ceil_div(keys, out->pattern.block_size);
     npy_header header = array.header;
     uint8_t *map = npy_take_booleans(&array, "pattern blocks");
     if (!map)

@@ -4,9 +4,8 @@
  *
  *     out = softmax(scale * Q K^T + bias, over the attended keys) V
  *
- * Plan once, execute many: a problem (shapes, pattern, options) is checked and
- * turned into a plan by attn_plan_create; the plan is immutable, so any number of
- * threads may execute it at the same time, each with its own tensors and workspace.
+ * Plan once, execute many: a problem (shapes, pattern, options) is checked and turned into a plan, which is
+ * immutable: any number of threads may execute it at once, each with its own tensors and workspace.
  *
  *     attn_problem problem;
  *     attn_problem_init(&problem, 1, 8, 8, 1024, 1024, 64, 64);
@@ -18,29 +17,25 @@
  *     attn_execute(plan, &tensors, NULL, threads, &error);
  *     attn_plan_destroy(plan);
  *
- * Words: B batch, H query heads, Hkv key/value heads, Nq queries, Nk keys, D head
- * dimension of Q and K, Dv head dimension of V. Query head h reads key/value head
- * h / (H / Hkv). Sizes and strides are counted in elements; what is in bytes says so.
+ * Words: B batch, H query heads, Hkv key/value heads, Nq queries, Nk keys, D head dimension of Q and K, Dv
+ * head dimension of V. Query head h reads key/value head h / (H / Hkv). Sizes and strides are counted in
+ * elements; what is in bytes says so.
  *
  * Semantics at the edges:
  *   - A row with no attended key is exactly zero, its log-sum-exp -inf (or the sink logit).
  *   - A pair that is not attended contributes nothing, whatever lies in K, V, or the bias there.
- *   - NaN in a query or in an attended key makes exactly the rows that attend it NaN;
- *     NaN in an attended value makes that value's column of those rows NaN; Inf there
- *     gives Inf or NaN. A score of +inf makes its row NaN.
+ *   - NaN in a query or an attended key makes exactly the rows that attend it NaN; in an attended value, that
+ *     value's column of those rows; Inf there gives Inf or NaN. A score of +inf makes its row NaN.
  *   - A bias of -inf masks its pair; every finite bias is an ordinary number.
  *   - Results are bitwise the same for any number of threads and from run to run.
  *   - Nothing is read or written outside the tensors given.
- *   - The caller's floating-point control (rounding, flushing of subnormals, traps) changes nothing:
- *     each thread computes under the default one and restores its own afterwards. Status flags are
- *     left raised, also by what is masked; no trap follows.
+ *   - The caller's floating-point control (rounding, flushing of subnormals, traps) changes nothing: each
+ *     thread computes under the default one and restores its own afterwards. Status flags are left raised,
+ *     also by what is masked; no trap follows.
  *
- * Accuracy: arithmetic is float32; each element lies within a bound that grows with the
- * rounding of the scores, see docs/numerics.md, which also names the test that holds it. What
- * passes float32 on the way becomes Inf or NaN, at different places: in flash (which ATTN_AUTO
- * prefers) scale * q, and the sum of exp(s - max) * v before it is divided; in naive q . k before it
- * is scaled.
- */
+ * Accuracy: each element lies within a bound that grows with the rounding of the scores to float32, see
+ * docs/numerics.md. What passes float32 on the way becomes Inf or NaN: in flash (which ATTN_AUTO prefers)
+ * scale * q, and the sum of exp(s - max) * v before it is divided; in naive q . k before it is scaled. */
 #ifndef ATTNSCOPE_H
 #define ATTNSCOPE_H
 
@@ -72,15 +67,13 @@ typedef struct attn_error {
     char text[256];
 } attn_error;
 
-/* The library's version, "MAJOR.MINOR.PATCH". */
-ATTN_API const char *attn_version(void);
+ATTN_API const char *attn_version(void); /* the library's, "MAJOR.MINOR.PATCH" */
 
 /* ---- ISA levels --------------------------------------------------------
  * An ISA level is a set of kernels and the CPU features they need: "scalar", "avx2", "avx512",
  * "neon". Levels are numbered from worst to best; a build holds those of its architecture. */
 
-/* Number of levels in this build, at least 1. */
-ATTN_API int attn_isa_count(void);
+ATTN_API int attn_isa_count(void); /* levels in this build, at least 1 */
 
 /* Name of level `index`, 0 <= index < attn_isa_count(); NULL outside. */
 ATTN_API const char *attn_isa_name(int index);
@@ -119,8 +112,7 @@ ATTN_API const char *attn_isa_auto(attn_error *error);
  * x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9; x = (x ^ x >> 27) * 0x94D049BB133111EB; x ^ x >> 31.
  *
  * Work is left out by tiles (attn_info): a stride that is no wider than a tile saves none, as each tile has
- * pairs of it and is computed whole.
- */
+ * pairs of it and is computed whole. */
 enum {
     ATTN_CAUSAL = 1 << 0,
     ATTN_CAUSAL_TOP_LEFT = 1 << 1,
@@ -136,6 +128,9 @@ enum {
 };
 
 #define ATTN_WINDOW_INF INT64_MAX /* an unlimited side of a window */
+/* Sums and roundings of sizes cannot overflow, nor can a position, a parameter and a length together. */
+#define ATTN_MAX_SIZE ((int64_t)1 << 40)   /* of a size of a problem */
+#define ATTN_MAX_NUMBER ((int64_t)1 << 60) /* of a number in a pattern, and of a position, on either side */
 
 /* All zero is dense. A parameter counts only when its bit is in `terms`. */
 typedef struct attn_pattern {
@@ -150,15 +145,13 @@ typedef struct attn_pattern {
     uint64_t random_seed;
     int64_t topk;       /* K >= 1 */
     int64_t block_size; /* B >= 1 */
-    /* BLOCKS: block_heads (1 or H) maps of ceil(Nq/B) x ceil(Nk/B) bytes, C order, nonzero =
-     * selected. Copied by attn_plan_create. */
+    /* BLOCKS: block_heads (1 or H) maps of ceil(Nq/B) x ceil(Nk/B) bytes, C order; not 0 selects; copied */
     const uint8_t *block_map;
     int64_t block_heads;
 } attn_pattern;
 
-/* Parses the text form: terms joined by commas, any order, none twice, "dense" alone. `blocks=`
- * is refused here, since its map comes from a file: a caller that reads files handles that term
- * and sets the fields itself. On error `pattern` is unchanged. */
+/* Parses the text form: terms joined by commas, any order, none twice, "dense" alone. `blocks=` is refused:
+ * who reads its file sets the fields. On error `pattern` is unchanged. */
 ATTN_API attn_status attn_pattern_parse(const char *text, attn_pattern *pattern, attn_error *error);
 
 /* Writes the canonical text (terms in the order above; window=W where R is 0; blocks as
@@ -228,13 +221,11 @@ typedef struct attn_plan attn_plan;
 typedef struct attn_tuning attn_tuning;
 
 /* Reads the object "tuning" of a JSON file, or of the object "analysis" in it (docs/analysis.md).
- * ATTN_INVALID with the file and what is wrong with it. Release with attn_tuning_free, after the last plan is
- * made with it. */
+ * ATTN_INVALID with the file and what is wrong with it. Free it after the last plan is made with it. */
 ATTN_API attn_status attn_tuning_load(const char *path, attn_tuning **tuning, attn_error *error);
 ATTN_API void attn_tuning_free(attn_tuning *tuning);
 
-/* The fingerprint of the machine that was measured, as `attnscope info` shows it; "" where the file has none.
- */
+/* The fingerprint of the machine that was measured, as `attnscope info` shows it; "" without one. */
 ATTN_API const char *attn_tuning_machine(const attn_tuning *tuning);
 
 /* What the table says of a problem at level `isa` (a name, not "auto") with so many threads (0: one):
@@ -250,9 +241,8 @@ typedef struct attn_options {
                   * another number is no error: the choice was then made for this one. */
 } attn_options;
 
-/* What a plan will do. Counts are over all batches and heads. With lengths, q_offsets,
- * segments, a mask or a bias, which come at execution, the plan counts as if each were absent; and every tile
- * of a stride as visited where there are more than 2^26 keys. */
+/* What a plan will do, over all batches and heads. Lengths, q_offsets, segments, a mask or a bias come at
+ * execution: it counts as if each were absent, and each tile of a stride as visited past 2^26 keys. */
 typedef struct attn_info {
     const char *isa;          /* the level that runs, never "auto" */
     attn_algorithm algorithm; /* the algorithm that runs, never ATTN_AUTO */
@@ -264,10 +254,10 @@ typedef struct attn_info {
     int64_t pairs_useful;     /* attended by the pattern */
     int64_t pairs_executed;   /* in visited tiles; with topk, those that it chooses among */
     int64_t pairs_dense;      /* B * H * Nq * Nk */
+    float scale;              /* of the scores: the problem's, or 1/sqrt(D) */
     int64_t key_splits;       /* splits that few queries' many keys are cut into; 1: not cut */
-    /* For one call of attn_execute_part; a multiple of 64. With key_splits above 1 most of it may be the
-     * partial results of up to ATTN_MAX_THREADS splits: several threads use those of the first workspace
-     * alone, yet each workspace has room for them. */
+    /* For one call of attn_execute_part; a multiple of 64. With key_splits above 1 most may be room for
+     * partial results: several threads use that of the first workspace alone, yet each workspace has it. */
     int64_t workspace_bytes;
 } attn_info;
 
@@ -276,23 +266,19 @@ ATTN_API attn_status attn_plan_create(const attn_problem *problem, const attn_op
                                       attn_plan **plan, attn_error *error);
 
 ATTN_API attn_info attn_plan_info(const attn_plan *plan);
-
-/* NULL is allowed. */
-ATTN_API void attn_plan_destroy(attn_plan *plan);
+ATTN_API void attn_plan_destroy(attn_plan *plan); /* NULL is allowed */
 
 /* ---- Execution --------------------------------------------------------- */
 
-/* A stored tensor of 4 dimensions (batch, head, row, dimension). The innermost stride is 1; the
- * others may be any number of elements, zero to broadcast. Data is aligned to its element, which is checked,
- * and needs no more. */
+/* A stored tensor of 4 dimensions (batch, head, row, dimension). The innermost stride is 1; the others are
+ * any number of elements, zero to broadcast. Data is aligned to its element, which is checked. */
 typedef struct attn_tensor {
     const void *data;
     int64_t batch_stride, head_stride, row_stride;
 } attn_tensor;
 
-/* What an execution really did, counted tile by tile as the kernels were called; lengths, offsets,
- * segments, mask and bias have their say. Without these it equals the plan's counts, up to 2^26 keys with a
- * stride. */
+/* What an execution really did, counted tile by tile; lengths, offsets, segments, mask and bias have their
+ * say. Without these it equals the plan's counts, up to 2^26 keys with a stride. */
 typedef struct attn_counts {
     int64_t tiles_full, tiles_partial;
     int64_t pairs_useful;   /* attended */
@@ -335,11 +321,10 @@ ATTN_API void attn_tensors_init(attn_tensors *tensors, const attn_problem *probl
  * 2^(-8 (h + 1) / n) for the heads h = 0..n-1, and 2^(-4 (2 (h - n) + 1) / n) for those from n on. */
 ATTN_API void attn_alibi_slopes(int64_t heads, float *slopes);
 
-/* Computes part `part` of `parts` (0 <= part < parts): a share of the rows, cut by cost. The
- * primitive for a caller's own thread pool: it allocates nothing, takes no lock and starts no
- * thread. `workspace` holds info.workspace_bytes, aligned to 64 bytes, one per concurrent call.
- * All parts together write each row once; the rows' values do not depend on `parts`. A part holds whole rows:
- * few queries against many keys are shared out by attn_execute, and by the tasks below. */
+/* Computes part `part` of `parts` (0 <= part < parts): a share of the rows, cut by cost; all parts together
+ * write each row once, the same for any `parts`. The primitive for a caller's own thread pool: it allocates
+ * nothing, takes no lock and starts no thread. `workspace` holds info.workspace_bytes, aligned to 64 bytes,
+ * one per concurrent call. Rows are whole: attn_execute and tasks (below) share out few queries' keys. */
 ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                        int part, int parts, attn_error *error);
 
@@ -355,15 +340,13 @@ ATTN_API attn_status attn_execute_part(const attn_plan *plan, const attn_tensors
  *
  * `threads` (1..ATTN_MAX_THREADS) is the same throughout, `thread` tells which of them calls and has one call
  * at a time. `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes, and is kept until the
- * last step has ended. Like a part, a task allocates nothing, takes no lock and starts no thread. The result
- * is that of attn_execute. */
+ * last step has ended. Like a part, a task allocates nothing, locks nothing and starts no thread. */
 ATTN_API int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step); /* 0: past the last */
 ATTN_API attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                        int threads, int thread, int64_t step, int64_t task,
                                        attn_error *error);
 
-/* The most threads that attn_execute and attn_execute_task take. */
-#define ATTN_MAX_THREADS 1024
+#define ATTN_MAX_THREADS 1024 /* the most that attn_execute and attn_execute_task take */
 
 /* All parts on `threads` (1..ATTN_MAX_THREADS) OpenMP threads (one after the other in a build without
  * OpenMP). `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes; or it is NULL, and as much
@@ -376,8 +359,7 @@ ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *ten
                                   int threads, attn_error *error);
 
 /* ---- Single operations --------------------------------------------------
- * Through the same dispatch; `isa` as in attn_options. All matrices are row-major with the given
- * row strides. */
+ * Through the same dispatch; `isa` as in attn_options. Matrices are row-major with the given row strides. */
 
 /* C[m][n] = A[m][k] * B[n][k]^T (scores). Each dot product is a sum of chains of at most 256 fused
  * multiply-adds (multiply, then add, at level scalar): error at most k * 2^-23 * sum |a||b|. */

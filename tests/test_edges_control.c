@@ -123,6 +123,7 @@ static void attention(void **state) {
                 for (int way = 1; way < WAYS; way++) {
                     attn_plan *plan = NULL;
                     UNDER(k, attn_plan_create(&c->problem, &options, &plan, NULL));
+                    assert_true(attn_plan_info(plan).scale == 1.0f / 3); /* D is 9 */
                     void *workspace = aligned_alloc(64, (size_t)(2 * attn_plan_info(plan).workspace_bytes));
                     assert_non_null(workspace);
                     guard_reset(&c->out);

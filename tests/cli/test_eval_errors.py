@@ -145,6 +145,28 @@ def test_block_terms(refused_eval, tensors, pattern):
     refused_eval(["--pattern", pattern], pattern, "blocks=FILE:B")
 
 
+def test_largest_number_of_a_pattern(attnscope, refused_eval, tensors):
+    """Each number may be what its message names as the most, in a term that the library reads and in one that
+    the command reads; one more is refused, and the message names the most."""
+    tensors.random()
+    tensors.save(blocks=np.ones((1, 1), bool))
+    terms = [
+        "window={0}:{0}",
+        "prefix={0},causal",
+        "chunk={0}",
+        "sink={0}",
+        "global={0}",
+        "stride={0}",
+        "topk={0}",
+    ]
+    terms += ["random={0}:{0}:1", f"blocks={tensors.path('blocks')}:{{0}}"]
+    for term in terms:
+        attnscope(*tensors.arguments("--pattern", term.format(2**60)))
+        refused_eval(
+            ["--pattern", term.format(2**60 + 1)], "1 to 2^60" if "window" not in term else "0 to 2^60"
+        )
+
+
 @pytest.mark.parametrize(
     "blocks",
     [np.ones((5, 8), bool), np.ones((9, 5), bool), np.ones((2, 5, 9), bool), np.ones((5, 9), np.uint8)],
