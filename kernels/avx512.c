@@ -3,7 +3,6 @@
 #define MR 12
 #define QUERY_TILE 48
 #define KEY_BLOCK 256
-#define SCORE_STRIDE (KEY_BLOCK + 16) /* not a power of two, so that rows spread over the cache's sets */
 #define PEAK_CHAINS 24
 
 #include "kernels/vec_avx512.h"

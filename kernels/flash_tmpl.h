@@ -3,14 +3,16 @@
  * Parameters:
  *   QUERY_TILE   rows of a tile, a multiple of MR
  *   KEY_BLOCK    most keys of a step, a multiple of 64
- *   SCORE_STRIDE row stride of the score tile, >= KEY_BLOCK; constant, so that the rows of a register
- *                tile are constant displacements from one pointer
  *   VF_ROW_PAIRS and VF_ROW_PAIR, where vec_<isa>.h takes the values' left operand two steps at a time
  *
  * Scores of the whole tile are computed into scratch, turned into exponentials row by row in place,
  * and are then the left operand of the value product. Each step's product starts at zero and joins the
  * rescaled accumulators by one FMA: the rescaling of online softmax is free, and errors grow with the keys of
  * a step plus the number of steps, not with all keys as one long chain would have them. */
+
+/* Row stride of the score tile: constant, so that the rows of a register tile are constant displacements from
+ * one pointer, and not a power of two, so that rows spread over the cache's sets. */
+#define SCORE_STRIDE (KEY_BLOCK + 16)
 
 #define ROW_ONTO_RESCALED(i)                                                                                 \
     {                                                                                                        \
@@ -77,14 +79,14 @@ static void finish_scores(float *x, int64_t first, int64_t keys, const attn_scor
                           float *maxima) {
     const float *bias = ops && ops->bias ? ops->bias + row * ops->bias_stride : NULL;
     const uint64_t *bits = ops && ops->mask ? ops->mask + row * ops->mask_words : NULL;
+    const vf none = vf_set1(-INFINITY);
     vf m = vf_load(maxima);
     for (int64_t i = first; i < keys; i += VL) {
         vf s = vf_load(x + i);
         if (ops)
             s = adjust_vector_(s, ops, ops->distance + row, bias, bits, i, keys - i);
         if (keys - i < VL)
-            /* GCOV_EXCL_LINE: at level scalar a vector is one key, never part of one */
-            s = vf_select(vm_first(keys - i), s, vf_set1(-INFINITY));
+            s = vf_select(vm_first(keys - i), s, none); /* GCOV_EXCL_LINE: at scalar a vector is one key */
         vf_store(x + i, s);
         m = vf_max(s, m);
     }

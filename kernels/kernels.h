@@ -59,7 +59,7 @@ typedef struct attn_flash_tile {
 
 #define ATTN_MOST_KEY_BLOCK 1024
 
-/* Depth of one pass of `matmul`: a B panel of it (16 to 32 KiB) stays in L1. An element's sum is cut into one
+/* Depth of one pass of `matmul`: a B panel of it (2 to 32 KiB) stays in L1. An element's sum is cut into one
  * chain for each pass, so a product in steps of a multiple of it is bit for bit that in one step. */
 #define ATTN_MATMUL_DEPTH 256
 /* A panels of one pass: they stay in L2 while all B panels go by. */
@@ -126,7 +126,7 @@ typedef struct attn_kernels {
 } attn_kernels;
 
 /* Declares attn_kernels_<isa> for every level of this architecture. */
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(__x86_64__)
 #    define ATTN_ARCH_X86 1
 #elif defined(__aarch64__)
 #    define ATTN_ARCH_ARM64 1

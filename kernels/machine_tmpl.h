@@ -1,4 +1,4 @@
-/* What the roofline measures: FMA rate, load bandwidth, copy.
+/* What the roofline measures: FMA rate, load bandwidth, copy. Needs matmul_tmpl.h, for its lists of rows.
  *
  * Parameters:
  *   PEAK_CHAINS  independent FMA chains, one register each beside two for constants: 12, 14 or 24. Two

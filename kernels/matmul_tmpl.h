@@ -14,7 +14,9 @@
 
 /* The left operand: how row i meets two vectors of columns, b0 and b1, and is added to c0 and c1. `panel` is
  * what vf_panel_load made of the step's address; the row's element lies `offset` floats from there: i in A
- * panels, which are [depth][MR]. */
+ * panels, which are [depth][MR], and further in the values' left operand (flash_tmpl.h). Where vf_panel is
+ * vectors of neighbouring rows, VF_PANEL_ROW refuses other offsets, and VF_ROW_PAIRS takes the values' place.
+ */
 #ifndef VF_PANEL_ROW
 typedef const float *vf_panel;
 VF_INLINE vf_panel vf_panel_load(const float *a) {

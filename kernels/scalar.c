@@ -3,7 +3,6 @@
 #define MR 6
 #define QUERY_TILE 48
 #define KEY_BLOCK 128
-#define SCORE_STRIDE (KEY_BLOCK + 16) /* not a power of two, so that rows spread over the cache's sets */
 #define PEAK_CHAINS 14
 
 #include "kernels/vec_scalar.h"

@@ -1,5 +1,5 @@
 /* All templates in order, and the table. Parameters: ISA_NAME (identifier), MR, QUERY_TILE, KEY_BLOCK,
- * SCORE_STRIDE, PEAK_CHAINS, as the templates state; vec_<isa>.h is included already. */
+ * PEAK_CHAINS, as the templates state; vec_<isa>.h is included already. */
 #include "kernels/math_tmpl.h"
 #include "kernels/matmul_tmpl.h"
 #include "kernels/pack_tmpl.h"
@@ -14,7 +14,7 @@ _Static_assert(64 % NR == 0, "a run of 64 keys must be whole panels");
 _Static_assert(MR < VL || MR % VL == 0, "packing stores whole vectors");
 _Static_assert(QUERY_TILE % MR == 0, "a query tile must be whole panels");
 _Static_assert(KEY_BLOCK <= ATTN_MOST_KEY_BLOCK, "a step remembers each of its tiles");
-_Static_assert(KEY_BLOCK % 64 == 0 && SCORE_STRIDE >= KEY_BLOCK, "scores of a key block must fit a row");
+_Static_assert(KEY_BLOCK % 64 == 0, "a key block must be whole tiles");
 _Static_assert(SCORE_STRIDE % VL == 0, "rows of the score tile must be aligned");
 
 #define TABLE_PASTE_(a, b) a##b

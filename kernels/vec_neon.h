@@ -154,7 +154,8 @@ VF_INLINE vf vf_load_bf16_part(const uint16_t *p, int64_t n) {
 }
 
 /* The left operand stays in vectors of four rows and enters each FMA as one lane: a broadcasting
- * load (ld1r) would cost a vector slot beside the load on many cores. */
+ * load (ld1r) would cost a vector slot beside the load on many cores. So rows have to lie side by side, as in
+ * A panels: the values' left operand, whose rows are apart, needs VF_ROW_PAIRS. */
 typedef struct vf_panel {
     vf rows[MR / 4];
 } vf_panel;
@@ -166,6 +167,8 @@ VF_INLINE vf_panel vf_panel_load(const float *a) {
 }
 #define VF_PANEL_ROW(a, i, offset, b0, b1, c0, c1)                                                           \
     do {                                                                                                     \
+        _Static_assert((offset) == (i),                                                                      \
+                       "the rows of a panel of vectors lie side by side: see VF_ROW_PAIRS");                 \
         c0 = vfmaq_laneq_f32(c0, b0, (a).rows[(i) / 4], (i) % 4);                                            \
         c1 = vfmaq_laneq_f32(c1, b1, (a).rows[(i) / 4], (i) % 4);                                            \
     } while (0)

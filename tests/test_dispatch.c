@@ -52,8 +52,10 @@ static void test_names(void **state) {
     }
 #ifdef ATTN_ARCH_X86
     const char *foreign = "neon", *architecture = "x86";
-#else
+#elif defined(ATTN_ARCH_ARM64)
     const char *foreign = "avx2", *architecture = "AArch64";
+#else
+    const char *foreign = "avx2", *architecture = "any architecture";
 #endif
     attn_error error;
     char expected[256];
