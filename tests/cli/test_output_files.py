@@ -1,5 +1,6 @@
 """Output files are whole or not there, whatever fails."""
 
+import itertools
 import os
 import resource
 import subprocess
@@ -174,6 +175,29 @@ def test_links_to_nowhere(refused, tensors):
         out.unlink()
     out.symlink_to("lse.npy")
     refused(tensors.arguments(f"--lse={tensors.path('lse')}"), "two outputs")
+
+
+def test_as_many_links_as_the_system_follows(attnscope, tensors):
+    """A chain of links is followed where the system follows it, to the last: what it leads to is made, or was
+    there; one link more is refused, and all stay."""
+    tensors.random()
+    chain = [tensors.directory / f"link{i}" for i in range(44)]
+    for earlier, link in itertools.pairwise(chain):
+        link.symlink_to(earlier.name)
+    made, *links = chain
+    arguments = [a for a in tensors.arguments() if not str(a).startswith("--out=")]
+    followed = set()
+    for there, link in itertools.product((False, True), links[36:]):
+        made.write_text("old")
+        follows = link.exists()  # False where the system says ELOOP
+        if not there:
+            made.unlink()
+        outcome = attnscope(*arguments, "--out", link)
+        assert outcome.code == (0 if follows else 2), (link, outcome.err)
+        assert follows or "symbolic links" in outcome.err
+        assert made.exists() == (follows or there) and all(link.is_symlink() for link in links)
+        followed.add(follows)
+    assert followed == {False, True}
 
 
 @pytest.mark.parametrize("linked", [False, True])
