@@ -18,7 +18,7 @@ static void help(void) {
         "is narrowed to float32). K and V may have fewer heads (a divisor of H), another length than Q, and\n"
         "V another last dimension Dv. The output is float32 with Q's leading shape and Dv.\n"
         "\n"
-        "  --q, --k, --v FILE   the tensors\n"
+        "  --q, --k, --v FILE   the tensors; what is read may be a pipe, as of <(command)\n"
         "  --out FILE           the result\n"
         "  --lse FILE           log-sum-exp of each row's scores: float32, Q's shape without D\n"
         "  --weights FILE       the attention matrix as the chosen algorithm and level compute it: float32,\n"

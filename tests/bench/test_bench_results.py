@@ -8,6 +8,7 @@ import os
 import re
 import statistics
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,18 @@ def test_block_maps_are_known_by_their_digest(measured, tmp_path):
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     assert row["id"].startswith(f"attention/blocks={digest}:16/")
     assert row["pairs_useful"] == 2 * 16 * 16
+
+
+def test_a_block_map_from_a_pipe_is_refused(bench, tmp_path):
+    """Guards that a map which is gone after the first reading is neither waited for again nor gets the digest of
+    an empty file."""
+    pipe = tmp_path / "map.npy"
+    os.mkfifo(pipe)
+    header = b"{'descr': '|b1', 'fortran_order': False, 'shape': (1, 1), }".ljust(117) + b"\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\x01"
+    threading.Thread(target=pipe.write_bytes, args=[data], daemon=True).start()
+    outcome = bench("--n", "32", "--pattern", f"blocks={pipe}:32", "--dry-run")
+    assert outcome.code == 2 and "not a regular file" in outcome.err and outcome.out == ""
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

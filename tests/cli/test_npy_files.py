@@ -1,5 +1,8 @@
 """Reading .npy files: every version and well-formed header, and no malformed one."""
 
+import os
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -143,6 +146,39 @@ def test_pipe(attnscope, tensors):
         piped = attnscope(*arguments, input=file.read(), text=False, stdin=None)
     assert piped.code == 0, piped.err
     np.testing.assert_array_equal(tensors.load("out"), np.ones((2, 5), "f"))
+
+
+def test_named_pipes(attnscope, tensors):
+    """Every file that eval and show read may be a pipe, read once from beginning to end, as the shell's
+    <(command) makes them: each is waited for, and none is opened twice."""
+    tensors.random(batch=1, heads=2, kv_heads=2, queries=8, keys=8)
+    ones = {name: np.ones((8, 8), bool) for name in ("mask", "blocks")}
+    ids = {"kv-lens": np.full(1, 8), "q-offsets": np.zeros(1, int), "segments": np.zeros(8, int)}
+    tensors.save(**ones, **ids, bias=np.zeros((8, 8), "f"), **{"sink-logit": np.zeros(2, "f")})
+    content = {path: path.read_bytes() for path in tensors.directory.iterdir()}
+    content[tensors.directory / "tuning.json"] = b'{"tuning": []}'
+
+    def run(*arguments) -> None:
+        for path in content:
+            path.unlink(missing_ok=True)
+            os.mkfifo(path)
+        named = [path for path in content if any(str(path) in str(a) for a in arguments)]
+        writers = [
+            threading.Thread(target=path.write_bytes, args=[content[path]], daemon=True) for path in named
+        ]
+        for writer in writers:
+            writer.start()
+        outcome = attnscope(*arguments)
+        assert outcome.code == 0, outcome.err
+        for writer in writers:
+            writer.join()
+
+    pattern = f"--pattern=blocks={tensors.path('blocks')}:1"
+    shared = [pattern, *(f"--{name}={tensors.path(name)}" for name in ("mask", "bias", "segments"))]
+    lists = [f"--{name}={tensors.path(name)}" for name in ("kv-lens", "q-offsets", "sink-logit")]
+    table = f"--tuning={tensors.directory / 'tuning.json'}"
+    run(*tensors.arguments(*shared, *lists, table, f"--mask-out={tensors.directory / 'out_mask.npy'}"))
+    run("show", "--n=8", "--heads=2", *shared)
 
 
 def test_written_header(read, tensors):
