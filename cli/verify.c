@@ -180,21 +180,31 @@ static void help(void) {
          "  attnscope verify --seed 20240229");
 }
 
+/* The library's own text of a level's name, "auto" included; NULL if it is unknown or cannot run here. */
+static const char *resolve_level(const char *name, attn_error *error) {
+    if (strcmp(name, "auto") == 0)
+        return attn_isa_auto(error);
+    if (attn_isa_check(name, error) != ATTN_OK)
+        return NULL;
+    int index = 0;
+    while (strcmp(attn_isa_name(index), name) != 0)
+        index++;
+    return attn_isa_name(index);
+}
+
 /* Levels named in `list`; or all that can run, and the others are printed as skipped. */
 static bool choose_levels(verify_run *run, char *list) {
     attn_error error;
     for (char *rest = list, *name; list && (name = strsep(&rest, ",")) != NULL;) {
-        const char *level = NULL;
-        bool automatic = strcmp(name, "auto") == 0;
-        if (automatic ? !(name = (char *)attn_isa_auto(&error)) : attn_isa_check(name, &error) != ATTN_OK) {
+        const char *level = resolve_level(name, &error);
+        if (!level) {
             cli_error("%s", error.text);
             return false;
         }
-        for (int i = 0; i < attn_isa_count(); i++)
-            level = strcmp(attn_isa_name(i), name) == 0 ? attn_isa_name(i) : level;
+        bool there = false;
         for (int i = 0; i < run->level_count; i++)
-            level = run->levels[i] == level ? NULL : level;
-        if (level)
+            there |= run->levels[i] == level;
+        if (!there)
             run->levels[run->level_count++] = level;
     }
     for (int i = 0; i < attn_isa_count() && !list; i++) {

@@ -86,7 +86,7 @@ typedef struct verify_case {
     verify_data data;
     int64_t block_size; /* with a block map, one per head if heads > 1 */
     bool interleaved;   /* heads inside rows, as in layout bnhd */
-    int threads;        /* above 1: also compared with one thread, bit by bit */
+    int threads;        /* 0: one; above 1: also compared with one thread, bit by bit */
     uint64_t stream;    /* of random numbers */
 } verify_case;
 

@@ -262,7 +262,7 @@ static void run_case(verify_run *run, const verify_case *c, work *w, int level, 
         return;
     }
     if (status == ATTN_OK)
-        status = execute(plan, w, w->out, c->threads, &error);
+        status = execute(plan, w, w->out, c->threads ? c->threads : 1, &error);
     if (status != ATTN_OK) {
         verify_fail(run, row, level, what, error.text);
         attn_plan_destroy(plan);

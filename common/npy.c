@@ -139,7 +139,7 @@ const char *npy_type_text(const npy_header *header) {
     static const char *const names[][4] = {
         {"int8", "int16", "int32", "int64"},
         {"uint8", "uint16", "uint32", "uint64"},
-        {"float8", "float16", "float32", "float64"},
+        {NULL, "float16", "float32", "float64"}, /* the header refuses a float of one byte */
     };
     if (header->kind == 'b')
         return "bool";
