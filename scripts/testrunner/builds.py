@@ -16,8 +16,9 @@ MESON = os.environ.get("MESON", "meson")
 SYSROOT = ROOT / "build-sysroot-arm64"
 # Set by test.sh --full. The tests read the same variable (test_full() in tests/support.h).
 FULL = os.environ.get("ATTNSCOPE_TEST_FULL", "0") not in ("", "0")
-# One seed for the C tests of all suites: the random cases that a level runs under an emulator are the first of
-# those that it runs natively from the same seed (tests/test_options_random.c; a test compares them).
+# One seed for the tests and fuzzers of all suites, which the end of the run prints: the random cases that a level runs
+# under an emulator are the first of those that it runs natively from the same seed (tests/test_options_random.c; a
+# test compares them).
 SEED = os.environ.get("ATTNSCOPE_TEST_SEED") or str(time.time_ns() % 10**9)
 # The long forms of the tests may take this many times as long as the usual ones.
 FULL_SLOWER = 6

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .builds import FULL
+from .builds import FULL, SEED
 from .checked import lacks_sanitizer
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, Case
@@ -31,20 +31,23 @@ def impossible() -> str:
     return lacks_sanitizer("fuzzer", target, run=False)
 
 
+def usual_seconds() -> int:
+    return FULL_SECONDS if FULL else SECONDS
+
+
 def seconds_of_environment() -> int:
-    text = os.environ.get("ATTNSCOPE_FUZZ_SECONDS") or str(FULL_SECONDS if FULL else SECONDS)
+    text = os.environ.get("ATTNSCOPE_FUZZ_SECONDS") or str(usual_seconds())
     if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
         raise CommandError(f"ATTNSCOPE_FUZZ_SECONDS is '{text}', must be 1 to 1000000")
     return int(text)
 
 
-def seed_of_environment() -> int:
-    """ATTNSCOPE_TEST_SEED, or one from the clock; libFuzzer takes 32 bits, and 0 for a seed of its own."""
-    text = os.environ.get("ATTNSCOPE_TEST_SEED") or str(time.time_ns())
+def fuzzer_seed(text: str) -> int:
+    """The run's seed as libFuzzer takes it: 32 bits, and 0 would let it choose one of its own."""
     try:
-        return int(text, 0) % 2**32 or 1
+        return int(text) % 2**32 or 1
     except ValueError:
-        raise CommandError(f"ATTNSCOPE_TEST_SEED is '{text}', must be an integer") from None
+        raise CommandError(f"ATTNSCOPE_TEST_SEED is '{text}', must be a decimal number") from None
 
 
 def judge(name: str, status: int, log: str, inputs: int, seed: int) -> Case:
@@ -80,17 +83,22 @@ def run_target(commands: Commands, programs: Path, source: Path, name: str, seco
     words = source / f"{name}.dict"
     if words.exists():
         options.append(f"-dict={words}")
+    own = commands.beside(log)
     # Starting and going through the corpus are not within `seconds`.
-    own = Commands(commands.root, log, seconds + 120)
+    own.deadline = min(own.deadline, time.monotonic() + seconds + 120)
     env = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
     status = own.run([program, *options, found, corpus], env)
     return judge(name, status, log.read_text(errors="replace"), len(list(corpus.iterdir())), seed)
 
 
 def run_targets(commands: Commands, programs: Path, source: Path) -> list[Case]:
-    """A case for each corpus in `source`; the programs are fuzz_NAME in `programs`."""
-    seconds, seed = seconds_of_environment(), seed_of_environment()
+    """A case for each corpus in `source`; the programs are fuzz_NAME in `programs`.
+
+    The suite's limit is that of the usual seconds; who asks for more gets them on top of it.
+    """
+    seconds, seed = seconds_of_environment(), fuzzer_seed(SEED)
     names = sorted(path.name for path in (source / "corpus").iterdir() if path.is_dir())
+    commands.deadline += -(-len(names) // JOBS) * max(0, seconds - usual_seconds())
     with commands.log.open("a") as log:
         log.write(f"\n{', '.join(names)}: {seconds} s each, seed {seed}, logs beside this one\n")
     with ThreadPoolExecutor(JOBS) as pool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import checked, coverage, emulated, fuzz, lint, mca
-from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SYSROOT
+from .builds import ARM, CLANG, FULL, FUZZ, GCC, MESON, ROOT, SEED, SYSROOT
 from .commands import CommandError, Commands
 from .results import FAILED, PASSED, Case, read_junit
 
@@ -34,7 +34,7 @@ def run_pytest(commands: Commands, name: str, paths: list[str], env: dict) -> li
     junit.unlink(missing_ok=True)
     # -v writes the name of a test before it runs: the last one is named when the time is up.
     arguments = ["-v", "-p", "no:cacheprovider", f"--junitxml={junit}"]
-    env = {"PYTHONDONTWRITEBYTECODE": "1", **env}
+    env = {"PYTHONDONTWRITEBYTECODE": "1", "ATTNSCOPE_TEST_SEED": SEED, **env}
     status = commands.run([sys.executable, "-m", "pytest", *arguments, *paths], env)
     if not junit.exists():
         last = [line.split(" ")[0] for line in commands.tail(1000).splitlines() if "::" in line]

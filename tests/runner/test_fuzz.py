@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from testrunner import fuzz
+from testrunner import builds, fuzz
 from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED
 from testrunner.suites import ROOT
@@ -21,7 +21,7 @@ exit 77"""
 def suite(tmp_path, monkeypatch):
     """Runs targets, given as name -> script (None: not built), with two files each in their corpora."""
     monkeypatch.setenv("ATTNSCOPE_FUZZ_SECONDS", "1")
-    monkeypatch.setenv("ATTNSCOPE_TEST_SEED", "77")
+    monkeypatch.setattr(fuzz, "SEED", "77")
 
     def run(scripts):
         programs = tmp_path / "programs"
@@ -84,24 +84,51 @@ def test_reasons(status, log, reason):
 
 
 # Guards that a wrong setting is refused instead of fuzzing for some other time or from another seed.
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("ATTNSCOPE_FUZZ_SECONDS", "0"), ("ATTNSCOPE_FUZZ_SECONDS", "ten"), ("ATTNSCOPE_TEST_SEED", "x")],
-)
-def test_wrong_settings(monkeypatch, suite, name, value):
-    monkeypatch.setenv(name, value)
-    with pytest.raises(CommandError, match=name):
+@pytest.mark.parametrize("seconds", ["0", "ten"])
+def test_wrong_seconds(monkeypatch, suite, seconds):
+    monkeypatch.setenv("ATTNSCOPE_FUZZ_SECONDS", seconds)
+    with pytest.raises(CommandError, match="ATTNSCOPE_FUZZ_SECONDS"):
         suite({"good": GOOD})
 
 
-# Guards that the seed that is printed replays the run, and that one is chosen without the variable.
-def test_seed(monkeypatch):
-    monkeypatch.setenv("ATTNSCOPE_TEST_SEED", "4294967295")
-    assert fuzz.seed_of_environment() == 4294967295
-    monkeypatch.setenv("ATTNSCOPE_TEST_SEED", "0")
-    assert fuzz.seed_of_environment() == 1  # 0 would let libFuzzer choose
-    monkeypatch.delenv("ATTNSCOPE_TEST_SEED")
-    assert 1 <= fuzz.seed_of_environment() < 2**32
+def test_wrong_seed(monkeypatch, suite):
+    monkeypatch.setattr(fuzz, "SEED", "x")
+    with pytest.raises(CommandError, match="ATTNSCOPE_TEST_SEED"):
+        suite({"good": GOOD})
+
+
+# Guards that the seed which the run prints is the fuzzers', as far as libFuzzer takes it.
+def test_seed():
+    assert fuzz.SEED == builds.SEED
+    assert fuzz.fuzzer_seed(builds.SEED) == (int(builds.SEED) % 2**32 or 1)
+    assert fuzz.fuzzer_seed("4294967295") == 4294967295
+    assert fuzz.fuzzer_seed("4294967298") == 2
+    assert fuzz.fuzzer_seed("0") == 1  # 0 would let libFuzzer choose
+    assert fuzz.fuzzer_seed("007") == 7  # as in the C tests
+
+
+# Guards the suite's limit: no target is let run beyond it, and it is longer by what was asked for beside it.
+@pytest.mark.parametrize(("seconds", "more"), [("1", 0), ("10", 0), ("600", 2 * 590)])
+def test_targets_end_with_the_suite(monkeypatch, tmp_path, seconds, more):
+    ends = []
+
+    def run(self, arguments, env=None, cwd=None):
+        ends.append(self.deadline)
+        return -1
+
+    monkeypatch.setenv("ATTNSCOPE_FUZZ_SECONDS", seconds)
+    monkeypatch.setattr(fuzz, "FULL", False)
+    monkeypatch.setattr(Commands, "run", run)
+    for name in "abc":
+        (tmp_path / "corpus" / name).mkdir(parents=True)
+        (tmp_path / f"fuzz_{name}").write_text("")
+        (tmp_path / f"fuzz-{name}.log").write_text("")
+    commands = Commands(ROOT, tmp_path / "fuzz.log", 60)
+    before = commands.deadline
+    cases = fuzz.run_targets(commands, tmp_path, tmp_path)
+    assert commands.deadline == before + more  # three targets, two at a time
+    assert len(ends) == 3 and all(end <= commands.deadline for end in ends)
+    assert [case.reason.split(" (")[0] for case in cases] == ["did not end in time"] * 3
 
 
 # Guards that the corpora in the tree are those of the targets, and that each holds something.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from testrunner import fuzz
 from testrunner.__main__ import run_suite
-from testrunner.builds import Build
+from testrunner.builds import SEED, Build
 from testrunner.commands import CommandError, Commands
 from testrunner.results import FAILED, PASSED, SKIPPED, Case
 from testrunner.suites import (
@@ -119,6 +119,17 @@ def test_pytest_without_tests_fails(log, tmp_path):
     cases = run_pytest(commands, f"runner-test-{os.getpid()}", [str(tmp_path)], {})
     assert [case.status for case in cases] == [FAILED]
     log.with_name(f"runner-test-{os.getpid()}.xml").unlink()
+
+
+# Guards that the seed which the end of a run prints is that of the random Python tests too.
+def test_pytest_is_given_the_seed(log, tmp_path):
+    (tmp_path / "test_seed.py").write_text(
+        f"import os\ndef test_it(): assert os.environ['ATTNSCOPE_TEST_SEED'] == {SEED!r}\n"
+    )
+    name = f"runner-test-{os.getpid()}"
+    cases = run_pytest(Commands(ROOT, log, seconds=60), name, [str(tmp_path)], {})
+    assert [case.status for case in cases] == [PASSED]
+    log.with_name(f"{name}.xml").unlink()
 
 
 # Guards that directories which are tested side by side count like one after another: the cases of each, a failed
