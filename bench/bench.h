@@ -177,11 +177,14 @@ typedef struct bench_row {
     double bytes_read;                  /* of them; with the scores of naive, which are read back */
     bench_stream stream[BENCH_STREAMS]; /* of bytes_read: tensors, and scores */
     /* What is expected. */
-    double predicted_ns; /* of one call; 0 when it will not run */
-    double overhead_ns;  /* of a call with one query and one key, or one element; 0 unknown */
-    double planned_ns;   /* of the whole row */
-    char left_out[128];  /* why the row is not run; "" when it is */
-    char error[256];     /* why there is no result; "" when there is one */
+    double predicted_ns;  /* of one call; 0 when it will not run */
+    double overhead_ns;   /* of a call with one query and one key, or one element; 0 unknown */
+    double planned_ns;    /* of the whole row, but for what the reference takes: */
+    double check_ns;      /* for the row's problem, once */
+    int first_of_problem; /* index of the first of all rows of the problem */
+    bool check_planned;   /* counted already */
+    char left_out[128];   /* why the row is not run; "" when it is */
+    char error[256];      /* why there is no result; "" when there is one */
     bench_result result;
     /* Of a file that is resumed. */
     json_t *kept; /* the row as it stands there; NULL when it is not there; owned */
@@ -351,6 +354,10 @@ void bench_instance_free(bench_instance *instance);
 /* ---- Predictions (predict.c) -------------------------------------------------- */
 
 enum { BENCH_SAMPLES = 7, BENCH_SAMPLES_SLOW = 5, BENCH_MAX_SAMPLES = 256 };
+/* Beside a row's calls and looks at the peak: data, plan, and looking at the output. */
+#define BENCH_AROUND_ROW_NS 2e6
+/* A look takes this much more than it is given, for the clock. */
+#define BENCH_LOOK_NS 2.5e6
 /* Calls of this length are warm after one; and the first is worth a sample. */
 #define BENCH_WARM_CALL_NS 10e6
 #define BENCH_FIRST_COUNTS_NS 20e6

@@ -6,6 +6,7 @@
 #include "bench/session.h"
 #include "reference/reference.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,11 +67,40 @@ static const bench_expected *find(bench_expectations *known, const bench_instanc
     return compute(known, instance, id, seed);
 }
 
+/* Which of two keys with nearly the same score is among the largest may hang on the rounding. */
+static bool is_compared(const bench_row *row) {
+    return row->kind != BENCH_KERNEL && !(row->problem.pattern.terms & ATTN_TOPK);
+}
+
+double bench_check_elements(const bench_row *row) {
+    const attn_problem *p = &row->problem;
+    return is_compared(row) ? QUERIES * (double)p->keys * (double)(p->head_dim + p->value_dim) : 0;
+}
+
+double bench_check_element_ns(void) {
+    enum { KEYS = 512, DIM = 64, TRIALS = 3 };
+    attn_problem p;
+    attn_problem_init(&p, 1, 1, 1, QUERIES, KEYS, DIM, DIM);
+    bench_inputs inputs;
+    const ref_place place[QUERIES] = {{0, 0, 0}, {0, 0, 1}, {0, 0, 2}};
+    double out[QUERIES * DIM], tolerance[QUERIES * DIM], best = INFINITY;
+    const ref_result result = {.out = out, .out_tolerance = tolerance};
+    if (!bench_inputs_make(&inputs, &p, BENCH_NORMAL, 1))
+        return 0;
+    for (int i = 0; i < TRIALS; i++) {
+        const int64_t start = machine_now_ns();
+        if (!ref_attention_at(&p, &inputs.tensors, place, QUERIES, &result))
+            break;
+        best = fmin(best, (double)(machine_now_ns() - start));
+    }
+    bench_inputs_free(&inputs);
+    return isfinite(best) ? best / (QUERIES * KEYS * 2.0 * DIM) : 0;
+}
+
 void bench_check_output(bench_expectations *known, const bench_instance *instance, uint64_t seed,
                         bench_row *row) {
     const attn_problem *p = &row->problem;
-    /* Which of two keys with nearly the same score is among the largest may hang on the rounding. */
-    if (row->kind == BENCH_KERNEL || (p->pattern.terms & ATTN_TOPK))
+    if (!is_compared(row))
         return;
     const bench_expected *e = find(known, instance, seed);
     float *out = e ? malloc((size_t)(QUERIES * p->value_dim) * sizeof *out) : NULL;

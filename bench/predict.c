@@ -10,10 +10,6 @@
 
 enum { SMALL_QUERIES = 256, SMALL_KEYS = 512, SMALL_N = 256 };
 
-/* Beside its calls and looks at the peak: data, plan, checks. */
-static const double around_row_ns = 2e6;
-/* A look takes this much more than it is given, for the clock. */
-static const double look_ns = 2.5e6;
 /* Before the first row: the roofline of one number of threads. */
 static const double roofline_ns = 2.5e9;
 
@@ -147,20 +143,29 @@ static double row_ns(const bench_config *config, const bench_row *row) {
                             : config->fixed_calls
                                 ? (double)config->fixed_calls * call
                                 : fmax(config->min_time_s * 1e9, bench_min_samples(call) * call);
-    const double looks = 2 * (bench_peak_ms(config) * 1e6 + look_ns);
+    const double looks = 2 * (bench_peak_ms(config) * 1e6 + BENCH_LOOK_NS);
     const double warm_up = bench_warm_up_s(config, config->min_time_s) * 1e9;
     /* The first call checks and warms up; short ones are followed by more, long ones are a sample. */
     double before = fmax(fmax(call, warm_up), fmin(3 * call, BENCH_WARM_CALL_NS));
     if (call >= BENCH_FIRST_COUNTS_NS && row->kind == BENCH_ATTENTION && row->threads == 1)
         before = fmax(0, warm_up - call);
-    return around_row_ns + looks + 4 * elements + before + sampling;
+    return BENCH_AROUND_ROW_NS + looks + 4 * elements + before + sampling;
 }
 
 double bench_planned_s(const bench_config *config, const bench_rows *rows) {
-    double total = 0;
+    double total = 0, checks = 0;
     for (int i = 0; i < rows->count; i++)
-        total += bench_row_waits(&rows->row[i]) ? rows->row[i].planned_ns : 0;
-    return config->spent_s + (double)config->repetitions * total / 1e9;
+        rows->row[i].check_planned = false;
+    for (int i = 0; i < rows->count; i++) {
+        const bench_row *row = &rows->row[i];
+        bench_row *first = &rows->row[row->first_of_problem];
+        if (!bench_row_waits(row))
+            continue;
+        total += row->planned_ns;
+        checks += first->check_planned ? 0 : first->check_ns;
+        first->check_planned = true;
+    }
+    return config->spent_s + ((double)config->repetitions * total + checks) / 1e9;
 }
 
 /* What a run spends before its first row. */
@@ -220,6 +225,22 @@ void bench_fit_budget(bench_config *config, bench_rows *rows) {
     leave_out_rows(config, rows, false);
 }
 
+/* Which rows are of one problem, and what the reference takes for it, once. */
+static void plan_checks(bench_rows *rows) {
+    const double element_ns = bench_check_element_ns();
+    char(*id)[BENCH_ID_BYTES] = calloc((size_t)rows->count + 1, sizeof *id);
+    for (int i = 0; id && i < rows->count; i++) {
+        bench_row *row = &rows->row[i];
+        int first = 0;
+        bench_problem_id(row, id[i]);
+        while (strcmp(id[first], id[i]) != 0)
+            first++;
+        row->first_of_problem = first;
+        row->check_ns = element_ns * bench_check_elements(row);
+    }
+    free(id);
+}
+
 void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int64_t started_ns) {
     calibration *known = calloc(2 * (size_t)rows->count + 1, sizeof *known);
     int count = 0;
@@ -238,6 +259,7 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
                      config->max_call_s);
     }
     free(known);
+    plan_checks(rows);
     config->spent_s =
         config->dry_run ? expect_spent_s(config, rows) : (double)(machine_now_ns() - started_ns) / 1e9;
     if (config->budget_s > 0)

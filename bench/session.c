@@ -56,6 +56,14 @@ bool bench_session_order(bench_session *session) {
         session->again = *session->order[0];
         session->order[count++] = &session->again;
     }
+    /* The first of each problem to run waits for the reference. */
+    for (int i = 0; i < rows->count; i++)
+        rows->row[i].check_planned = false;
+    for (int i = 0; i < count; i++) {
+        bench_row *row = session->order[i], *first = &rows->row[row->first_of_problem];
+        row->planned_ns += first->check_planned ? 0 : first->check_ns / (double)session->config->repetitions;
+        first->check_planned = true;
+    }
     for (int i = 0; i < count; i++)
         session->planned_ns += (double)session->config->repetitions * session->order[i]->planned_ns;
     session->order_count = count;

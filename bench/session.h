@@ -186,6 +186,10 @@ bool bench_shares_of(const bench_session *session, const bench_row *row, bench_s
  * what that is, is computed once a problem. `seed` draws the queries. Notes result.out_tolerance. */
 void bench_check_output(bench_expectations *known, const bench_instance *instance, uint64_t seed,
                         bench_row *row);
+/* Elements of keys and values that the reference looks at for the row's problem; 0 where nothing is compared.
+ * What one takes, from a small problem now. */
+double bench_check_elements(const bench_row *row);
+double bench_check_element_ns(void);
 void bench_expectations_free(bench_expectations *known);
 
 /* ---- checksums.c ---- */

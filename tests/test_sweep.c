@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/bench.h"
+#include "bench/session.h"
 
 static void assert_sizes(const bench_numbers *sizes, const int64_t *expected, int count) {
     assert_int_equal(sizes->count, count);
@@ -152,10 +152,11 @@ static int count_left_out(const bench_rows *rows, bool between) {
 
 /* What a row takes beside nothing: what surrounds it, the first call, the warm-up, the samples. */
 static double cost_s(const bench_config *config, double call_s) {
-    const double look_s = 0.0025 + 0.001 * fmin(4, fmax(1, 6 * config->min_time_s));
-    const double most_s = fmax(call_s, fmin(3 * call_s, 0.01));
-    const double warm_up_s = call_s < 0.02 ? fmax(0.02, most_s) : 0;
-    return 0.002 + 2 * look_s + warm_up_s +
+    const double look_s = BENCH_LOOK_NS / 1e9 + bench_peak_ms(config) / 1e3;
+    const double most_s = fmax(call_s, fmin(3 * call_s, BENCH_WARM_CALL_NS / 1e9));
+    const double least_s = bench_warm_up_s(config, config->min_time_s);
+    const double warm_up_s = call_s < BENCH_FIRST_COUNTS_NS / 1e9 ? fmax(least_s, most_s) : 0;
+    return BENCH_AROUND_ROW_NS / 1e9 + 2 * look_s + warm_up_s +
            fmax(config->min_time_s, bench_min_samples(call_s * 1e9) * call_s);
 }
 
@@ -252,6 +253,41 @@ static void what_is_there_costs_no_budget(void **state) {
     assert_true(fabs(bench_planned_s(&config, &rows) - 2 * row[ROWS - 1].planned_ns / 1e9) < 1e-12);
 }
 
+/* Guards the reference's time: planned once for each problem of which a row is left, whichever that is, and
+ * not for each repetition. */
+static void a_problem_is_checked_once(void **state) {
+    (void)state;
+    bench_row row[ROWS];
+    double call_s[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        call_s[i] = 0.001;
+    bench_config config = {.min_time_s = 0.1, .repetitions = 2, .warm_up_s = 0.02, .budget_s = 1e6};
+    bench_rows rows = make_rows(row, call_s);
+    bench_fit_budget(&config, &rows);
+    const double without = bench_planned_s(&config, &rows);
+    for (int i = 0; i < ROWS; i++) { /* three problems of four rows each */
+        row[i].first_of_problem = i % 3;
+        row[i].check_ns = 1e9 * pow(10, i % 3);
+    }
+    assert_true(fabs(bench_planned_s(&config, &rows) - without - 111) < 1e-9);
+    assert_true(fabs(bench_planned_s(&config, &rows) - without - 111) < 1e-9); /* asked twice */
+    for (int i = 0; i < ROWS - 3; i++)
+        strcpy(row[i].error, "refused");
+    const double each = row[0].planned_ns * 2 / 1e9;
+    assert_true(fabs(bench_planned_s(&config, &rows) - 3 * each - 111) < 1e-9);
+    row[ROWS - 1].there = true; /* the last of the third */
+    assert_true(fabs(bench_planned_s(&config, &rows) - 2 * each - 11) < 1e-9);
+
+    bench_row compared = {.kind = BENCH_ATTENTION};
+    attn_problem_init(&compared.problem, 2, 8, 8, 100, 1000, 64, 32);
+    assert_true(bench_check_elements(&compared) == 3.0 * 1000 * 96);
+    assert_int_equal(attn_pattern_parse("topk=4", &compared.problem.pattern, NULL), ATTN_OK);
+    assert_true(bench_check_elements(&compared) == 0);
+    const double ns = bench_check_element_ns();
+    test_note("the reference takes %.3g ns an element", ns);
+    assert_true(isfinite(ns) && ns > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_as_documented),
@@ -261,6 +297,7 @@ int main(void) {
         cmocka_unit_test(a_budget_is_kept_exactly),
         cmocka_unit_test(measuring_costs_a_tenth),
         cmocka_unit_test(what_is_there_costs_no_budget),
+        cmocka_unit_test(a_problem_is_checked_once),
     };
     return test_run("sweep", tests, COUNT_OF(tests));
 }
