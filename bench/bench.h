@@ -29,7 +29,7 @@ enum {
     BENCH_MAX_BORDERS = MACHINE_CACHE_LEVELS, /* of regimes */
 };
 
-/* ---- Inputs (inputs.c) -------------------------------------------------- */
+/* ---- Inputs (inputs.c) ---- */
 
 typedef enum bench_data {
     BENCH_NORMAL,
@@ -70,7 +70,7 @@ bench_bounds bench_data_bounds(bench_data data, int64_t head_dim);
 bool bench_inputs_make(bench_inputs *inputs, const attn_problem *problem, bench_data data, uint64_t seed);
 void bench_inputs_free(bench_inputs *inputs);
 
-/* ---- Kernels (kernel_rows.c) ---------------------------------------------- */
+/* ---- Kernels (kernel_rows.c, kernel_list.c) ---- */
 
 typedef struct bench_kernel_run {
     const attn_kernels *kernels;
@@ -89,8 +89,8 @@ typedef struct bench_kernel_run {
 
 typedef struct bench_kernel {
     const char *name, *note;
-    bool typed;        /* takes storage types other than f32 */
-    const char *shape; /* of the id: n, d, nk, v stand for themselves with their values */
+    bool typed;                                   /* takes storage types other than f32 */
+    bool has_head_dim, has_value_dim;             /* beside n: they are in the id */
     double (*flops)(const bench_kernel_run *run); /* NULL: none that count */
     double (*bytes)(const bench_kernel_run *run);
     double (*reads)(const bench_kernel_run *run);          /* of the bytes; NULL: half of them */
@@ -107,7 +107,7 @@ extern const int bench_kernel_count;
 const bench_kernel *bench_kernel_find(const char *name);
 void bench_kernel_free(bench_kernel_run *run);
 
-/* ---- Rows (rows.c) -------------------------------------------------------- */
+/* ---- Rows (rows.c) ---- */
 
 typedef enum bench_kind { BENCH_ATTENTION, BENCH_STAGE, BENCH_KERNEL } bench_kind;
 
@@ -207,7 +207,7 @@ typedef struct bench_rows {
     int block_maps;
 } bench_rows;
 
-/* ---- Options (options.c) -------------------------------------------------- */
+/* ---- Options (options.c, options_library.c, values.c, help.c) ---- */
 
 typedef struct bench_list {
     const char *item[BENCH_MAX_LIST];
@@ -265,7 +265,7 @@ bool bench_parse_sizes(const char *option, const char *text, bench_numbers *size
 bool bench_parse_time(const char *option, const char *text, double *seconds, int64_t *calls);
 void bench_help(void);
 
-/* ---- Lengths (grid.c) ------------------------------------------------------ */
+/* ---- Lengths (grid.c) ---- */
 
 /* Adds 2^(k/parts) for k = 0, 1, ... that lie in low..high: to the nearest multiple of 8 where they are no
  * power of two and 32 or more, else to the nearest integer. False when there is none, or no room. */
@@ -278,6 +278,8 @@ int bench_borders(const attn_problem *problem, int64_t queries, attn_algorithm a
 /* `sizes` (powers of two, ascending), with the half octaves of each regime between two borders that has fewer
  * than four of them. */
 void bench_refine(const bench_numbers *sizes, const double *border, int borders, bench_numbers *refined);
+
+/* ---- Making rows (rows.c, counts.c) ---- */
 
 /* All rows that the options ask for, each with its plan's counts or the reason why the library
  * refuses it. 0, or an exit code after an error. */
@@ -292,17 +294,17 @@ int bench_row_count(bench_row *row);
 void bench_row_recount(bench_row *row, const attn_counts *counts);
 /* Writes the stable id; false when it does not fit. */
 bool bench_row_id(bench_row *row);
-
-/* ---- Presets (presets.c) -------------------------------------------------- */
-
-void bench_presets_print(void);
-/* Adds the rows of preset NAME, NAME:prefill or NAME:decode. 0, or an exit code after an error. */
-int bench_preset_rows(const bench_config *config, const char *name, bench_rows *rows);
 /* Adds `row` (shapes, pattern and queries set) for every algorithm, ISA level, type, thread count
  * and kind of data that the options ask for. */
 int bench_expand_row(const bench_config *config, const bench_row *row, bench_rows *rows);
 
-/* ---- Instances (instance.c) ------------------------------------------------- */
+/* ---- Presets (presets.c) ---- */
+
+void bench_presets_print(void);
+/* Adds the rows of preset NAME, NAME:prefill or NAME:decode. 0, or an exit code after an error. */
+int bench_preset_rows(const bench_config *config, const char *name, bench_rows *rows);
+
+/* ---- Instances (instance.c) ---- */
 
 /* What one thread has done in all calls. Padded: threads count side by side. */
 typedef struct bench_share {
@@ -351,7 +353,7 @@ enum { BENCH_PIECES = 5 };
 int bench_instance_pieces(const bench_instance *instance, memory_piece pieces[BENCH_PIECES]);
 void bench_instance_free(bench_instance *instance);
 
-/* ---- Predictions (predict.c) -------------------------------------------------- */
+/* ---- Predictions (predict.c) ---- */
 
 enum { BENCH_SAMPLES = 7, BENCH_SAMPLES_SLOW = 5, BENCH_MAX_SAMPLES = 256 };
 /* Beside a row's calls and looks at the peak: data, plan, and looking at the output. */

@@ -28,12 +28,11 @@ static void append(id_text *t, const char *format, ...) {
 }
 
 static void append_kernel(id_text *t, const bench_row *row) {
-    const char *shape = row->kernel->shape;
     append(t, "kernel/%s/%s/%s/n%lld", row->kernel->name, row->isa, attn_dtype_name(row->problem.dtype),
            (long long)row->n);
-    if (strstr(shape, "/d/") || strcmp(shape, "n/d") == 0)
+    if (row->kernel->has_head_dim)
         append(t, "/d%lld", (long long)row->problem.head_dim);
-    if (strstr(shape, "/dv"))
+    if (row->kernel->has_value_dim)
         append(t, "/dv%lld", (long long)row->problem.value_dim);
 }
 
@@ -81,6 +80,17 @@ static void format_pattern(bench_row *row) {
         memcpy(row->pattern, text, sizeof text);
 }
 
+/* Whether `name` is one of those in "A,B,C": a preset's name may begin another's. */
+static bool is_among(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
 int bench_row_add(bench_rows *rows, const bench_row *row) {
     bench_row added = *row;
     if (added.kind != BENCH_KERNEL)
@@ -92,7 +102,7 @@ int bench_row_add(bench_rows *rows, const bench_row *row) {
         if (strcmp(there->id, added.id) != 0)
             continue;
         const size_t used = strlen(there->presets);
-        if (*added.presets && !strstr(there->presets, added.presets))
+        if (*added.presets && !is_among(there->presets, added.presets))
             snprintf(there->presets + used, sizeof there->presets - used, ",%s", added.presets);
         return 0;
     }

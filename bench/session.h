@@ -92,7 +92,7 @@ typedef struct bench_session {
     double peak_gflops, ghz;
 } bench_session;
 
-/* ---- measure.c ---- */
+/* ---- session.c ---- */
 
 /* Chooses the order (seeded), and the first row again at the end where there are several. */
 bool bench_session_order(bench_session *session);
@@ -103,6 +103,8 @@ bool bench_session_limits(bench_session *session);
 extern volatile sig_atomic_t bench_interrupted;
 /* Catches them until the program ends; a second SIGINT or SIGTERM ends it at once. */
 void bench_catch_signals(void);
+
+/* ---- measure.c ---- */
 
 /* The three steps of a row. Begin makes it ready, warms up and chooses the samples; it returns how
  * many calls there will be, 0 with the reason in row->error, which is empty when interrupted. */
@@ -149,6 +151,8 @@ bool bench_looks_slowed(const bench_row *row, double best_ghz);
  * sounder one; true if so. The other one's samples are then the visit's. */
 bool bench_take_visit(bench_row *row, bench_row *visit);
 
+/* ---- judge.c ---- */
+
 /* 100 * useful FLOPs per second over peak; 0 where either is unknown. */
 double bench_pct_peak(const bench_row *row);
 /* How long a row needs at least to read what it has to: each stream at the rate of the smallest level of
@@ -180,6 +184,17 @@ typedef struct bench_shares {
 /* False where the limits were not measured. */
 bool bench_shares_of(const bench_session *session, const bench_row *row, bench_shares *shares);
 
+/* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */
+bool bench_disturbed(const bench_row *row);
+int bench_count_disturbed(const bench_rows *rows);
+/* Rows that this run has measured. */
+int bench_count_measured(const bench_rows *rows);
+/* What was stolen from the CPUs of this run's rows while they were measured, and its share of their time;
+ * false where that is not known of all of them. */
+bool bench_stolen(const bench_session *session, double *stolen_ns, double *share);
+/* Relative change of the first row when repeated; false when there is none. */
+bool bench_drift(const bench_session *session, double *change);
+
 /* ---- expected.c ---- */
 
 /* Turns the row into an error if queries of its output are not what the reference makes of them, to rounding;
@@ -205,7 +220,7 @@ double bench_checksum_tolerance(const bench_row *row);
  * without memory. */
 json_t *bench_checksums_differ(const bench_rows *rows);
 
-/* ---- resume.c ---- */
+/* ---- resume.c, resume_rows.c ---- */
 
 /* Reads config->out, refuses what does not fit (another machine, build, or settings that decide how a row is
  * measured), and marks the rows that are there. A file that is not there is begun anew. 0, or an exit code
@@ -216,8 +231,6 @@ int bench_resume(bench_session *session);
 int bench_resume_rows(bench_session *session, json_t *list);
 bench_row *bench_find_row(const bench_rows *rows, const char *id); /* NULL: none has that id */
 void bench_resumed_free(bench_resumed *resumed);
-/* What a file must have in common with this run to be resumed by it: an object of "name": value. */
-json_t *bench_conditions(const bench_session *session);
 /* Puts what the resumed file's context says of earlier sessions into the new one. */
 void bench_resume_context(const bench_session *session, json_t *context);
 
@@ -237,22 +250,14 @@ void bench_progress_limits(void *context, const char *figure);
 void bench_progress_clear(void);
 void bench_table(const bench_session *session);
 void bench_warnings(const bench_session *session);
-/* What was stolen from the CPUs of this run's rows while they were measured, and its share of their time;
- * false where that is not known of all of them. */
-bool bench_stolen(const bench_session *session, double *stolen_ns, double *share);
-/* Relative change of the first row when repeated; false when there is none. */
-bool bench_drift(const bench_session *session, double *change);
 
-/* ---- results.c, context.c ---- */
+/* ---- The file (results.c, context.c, context_session.c, context_names.c, fields.c) ---- */
 
-/* Whether other work took CPU time from a row's threads while it was measured, and how many rows were so. */
-bool bench_disturbed(const bench_row *row);
-int bench_count_disturbed(const bench_rows *rows);
-/* Rows that this run has measured. */
-int bench_count_measured(const bench_rows *rows);
 /* The whole file; NULL when there is no memory. */
 json_t *bench_results(const bench_session *session);
 json_t *bench_context(const bench_session *session);
+/* What a file must have in common with this run to be resumed by it: an object of "name": value. */
+json_t *bench_conditions(const bench_session *session);
 /* Whether --benchmark_context names only what the file does not say itself; prints an error where not. */
 bool bench_context_accepts(const bench_config *config);
 /* What holds for this session alone. */

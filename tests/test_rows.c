@@ -338,6 +338,22 @@ static void a_run_sums_what_was_stolen(void **state) {
     assert_false(bench_stolen(&session, &stolen, &share));
 }
 
+/* Guards a row that several presets ask for: it names each once, those too whose names begin or end
+ * another's. */
+static void every_preset_is_named(void **state) {
+    (void)state;
+    bench_rows rows = {0};
+    static const char *const names[] = {"model-7b-long", "model-7b", "7b", "model-7b", "long", "7b"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        bench_row row = make_row("scalar", ATTN_FLASH, 64, BENCH_NORMAL);
+        strcpy(row.presets, names[i]);
+        assert_int_equal(bench_row_add(&rows, &row), 0);
+    }
+    assert_int_equal(rows.count, 1);
+    assert_string_equal(rows.row[0].presets, "model-7b-long,model-7b,7b,long");
+    bench_rows_free(&rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(huge_pages_are_those_of_the_pieces),
@@ -348,6 +364,7 @@ int main(void) {
         cmocka_unit_test(other_problems_are_not_compared),
         cmocka_unit_test(a_repeated_row_has_the_same_bits),
         cmocka_unit_test(data_is_within_its_bounds),
+        cmocka_unit_test(every_preset_is_named),
         cmocka_unit_test(what_is_stolen_is_not_had),
         cmocka_unit_test(a_run_sums_what_was_stolen),
     };
