@@ -141,6 +141,30 @@ static void chooses(void **state) {
     attn_tuning_free(tuning);
 }
 
+/* Guards: of two shapes that are equally far the smaller decides, in whatever order the table has them. */
+static void chooses_the_smaller(void **state) {
+    static const char *const tables[] = {
+        "{\"tuning\":[" ENTRY("scalar", "f32", "64", "dense", "1", "0",
+                              "naive") "," ENTRY("scalar", "f32", "128", "dense", "1", "0", "flash") "]}",
+        "{\"tuning\":[" ENTRY("scalar", "f32", "128", "dense", "1", "0",
+                              "flash") "," ENTRY("scalar", "f32", "64", "dense", "1", "0", "naive") "]}",
+    };
+    for (size_t i = 0; i < COUNT_OF(tables); i++) {
+        attn_tuning *tuning;
+        assert_int_equal(load(tables[i], &tuning, NULL), ATTN_OK);
+        attn_problem p;
+        set(&p, 100, 64, "dense");
+        p.value_dim = 128;
+        assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_NAIVE);
+        set(&p, 100, 128, "dense");
+        p.value_dim = 64;
+        assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_NAIVE);
+        p.value_dim = 65; /* not as far from 128 */
+        assert_int_equal(attn_tuning_choose(tuning, &p, "scalar", 1), ATTN_FLASH);
+        attn_tuning_free(tuning);
+    }
+}
+
 /* Guards: a plan takes what the table says when it is asked for auto, what it was told otherwise, and never
  * what cannot be computed. */
 static void plans_follow(void **state) {
@@ -230,6 +254,7 @@ static void refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(chooses, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(chooses_the_smaller, make_file, remove_file),
         cmocka_unit_test_setup_teardown(plans_follow, make_file, remove_file),
         cmocka_unit_test_setup_teardown(refuses, make_file, remove_file),
     };
