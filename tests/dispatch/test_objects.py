@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from build_trees import baseline_objects, up_to_date
 from machine_code import instructions, lacking
 from test_isa_flags import ROOT, flags, required
 
@@ -24,7 +25,6 @@ X86_EVEX = re.compile(r"%zmm|%[xy]mm(1[6-9]|2\d|3[01])\b|%k[0-7]\b|\{1to\d+\}")
 # What one file of the library may hold beyond the baseline: it asks the CPU first whether there is such a thing.
 DETECTION = {"dispatch_cpu_x86.c.o": {"xgetbv"}}
 COMPILERS = ("gcc", "clang")
-BASELINE = ("attention", "dispatch", "common", "cli", "reference", "bench")
 
 
 def is_x86():
@@ -58,7 +58,7 @@ def tree(compiler, level="avx2"):
         place = Path(os.environ["ATTNSCOPE_BUILD"])
     if not (place / "kernels" / f"libkernels_{level}.a.p").exists():
         pytest.skip(f"suite {compiler} has not built its tree")
-    return place
+    return up_to_date(place)
 
 
 def compile_object(compiler, optimisation, source, output, more=()):
@@ -83,8 +83,9 @@ def level_object(compiler, release, level, place):
 def faults_of_symbols(listing, level):
     """What `nm --format=posix` shows of an ISA object that it must not."""
     symbols = [line.split()[:2] for line in listing.splitlines() if line.strip()]
-    outside = [name for name, kind in symbols if kind.isupper() and kind not in "UVW"]
     weak = [name for name, kind in symbols if kind in "vVwWu"]
+    # What is not of the file alone, or is chosen while a program is loaded (i): before anybody looked at the CPU.
+    outside = [name for name, kind in symbols if kind not in "UvVwWu" and kind not in "bdrtsgnN"]
     faults = [f"weak: {name}" for name in weak]
     if outside != [f"attn_kernels_{level}"]:
         faults.append(f"defines {outside}")
@@ -101,13 +102,19 @@ def test_level_object(tmp_path, compiler, release, level):
     assert faults_of_symbols(listing.stdout, level) == []
 
 
-# What the library is outside of its levels, and the programs: objects that run before a level is chosen.
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_baseline_objects(compiler):
-    objects = [path for top in BASELINE for path in sorted((tree(compiler) / top).rglob("*.o"))]
+    objects = baseline_objects(tree(compiler))
     assert len(objects) > 40
     faults = {str(path): fault(path, None) for path in objects}
     assert {name: why for name, why in faults.items() if why} == {}
+
+
+# Beside -fcf-protection, by which the build finds them: Ubuntu, Fedora and Arch compile packages so, or everything.
+HARDENED = (
+    "-fstack-protector-strong -fstack-clash-protection -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fPIE"
+    " -fexceptions -fno-plt -ftrivial-auto-var-init=zero -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3"
+).split()
 
 
 # Guards the audit itself: objects that it must refuse, compiled from the levels with other flags than theirs.
@@ -123,6 +130,10 @@ def test_baseline_objects(compiler):
         ("kernels/scalar.c", [], "avx2", "none of the level's own"),
         ("kernels/avx2.c", ["-mavx2", "-mfma", "-mf16c"], "avx512", "none of the level's own"),
         ("attention/flash.c", [], None, ""),
+        # What distributions' compilers do unasked: endbr64 is a nop where it is not known.
+        ("attention/flash.c", ["-fcf-protection=full"] + HARDENED, None, ""),
+        ("kernels/scalar.c", ["-fcf-protection=full"] + HARDENED, "scalar", ""),
+        ("kernels/avx2.c", ["-mavx2", "-mfma", "-mf16c", "-fcf-protection=full"] + HARDENED, "avx2", ""),
     ],
 )  # fmt: skip
 def test_audit_refuses(tmp_path, source, more, level, expected):
@@ -172,6 +183,25 @@ def test_audit_knows_every_extension(tmp_path, level):
     assert len(known) >= len(listed) - 2
 
 
+# Guards what is let through beside endbr64: nothing else of control-flow enforcement, and no prefix that other
+# processors ignore, of which the assembler says nothing.
+@pytest.mark.parametrize("level", [None, "avx512"])
+@pytest.mark.parametrize(
+    "text",
+    "rdsspq %rax; incsspq %rax; saveprevssp; wrssq %rax,(%rbx); setssbsy; clrssbsy (%rax)"
+    "; xacquire lock xchg %eax,(%rbx); lock xacquire incl (%rax); xrelease movl $1,(%rax); bnd jmp .; bnd ret"
+    "; bnd call *%rax; bndmk (%rax),%bnd0".split("; "),
+)
+def test_audit_refuses_what_is_ignored(tmp_path, text, level):
+    def found(code):
+        (tmp_path / "a.s").write_text(f"{code}\nvaddps %zmm1,%zmm2,%zmm3\n" if level else f"{code}\n")
+        subprocess.run(["as", tmp_path / "a.s", "-o", tmp_path / "a.o"], check=True)
+        return fault(tmp_path / "a.o", level)
+
+    assert found("endbr64\nnotrack jmp *%rax\nrep bsf %eax,%ebx\nrepz ret") == ""
+    assert "does not ask for" in found(text)
+
+
 # Guards what only looks like code: bytes that mean nothing to the disassembler.
 def test_audit_refuses_unknown_bytes(tmp_path):
     (tmp_path / "a.s").write_text(".byte 0x06\nret\n")
@@ -187,6 +217,9 @@ def test_audit_refuses_unknown_bytes(tmp_path):
         ("int attn_kernels_x = 1; int helper(void) { return 1; }", "defines"),
         ("static int attn_kernels_x = 1; int *f(void); static int *g(void) { return &attn_kernels_x; }", "defines"),
         ("int attn_kernels_x = 1; static int fine(int a) { return a; } int outside(int); int h = 0;", "defines"),
+        ("int attn_kernels_x = 1; static int g(void) { return 1; } static int (*r(void))(void) { return g; } int f(void) __attribute__((ifunc(\"r\")));", "defines"),
+        ("int attn_kernels_x = 1; __attribute__((common)) int shared;", "defines"),
+        ("int attn_kernels_x = 1; static _Thread_local int own; int *f(void); static int *g(void) { return &own; } int *(*h)(void) = g;", "defines"),
     ],
 )  # fmt: skip
 def test_audit_of_symbols_refuses(tmp_path, code, fault):
