@@ -37,10 +37,10 @@ typedef struct attention_case {
     double *expected, *tolerance, *expected_lse, *lse_tolerance; /* C order without gaps */
 } attention_case;
 
-/* Makes the data; inputs may still be changed before case_expect. */
 /* All inputs that a problem may have; sink logits are the last of them. */
 #define CASE_ALL_INPUTS (2 * (uint32_t)ATTN_HAS_SINK_LOGIT - 1)
 
+/* Makes the data; inputs may still be changed before case_expect. */
 attention_case *case_new(const case_spec *spec);
 void case_free(attention_case *c);
 

@@ -127,3 +127,25 @@ uint64_t test_fp_control(void) {
     return (uint64_t)fegetround();
 #endif
 }
+
+void test_fp_set(uint64_t control) {
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr((unsigned)control);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(control));
+#else
+    fesetround((int)control);
+#endif
+}
+
+void test_fp_flush(bool on) {
+#if defined(__x86_64__)
+    const unsigned ftz_daz = 0x8040, control = __builtin_ia32_stmxcsr();
+    test_fp_set(on ? control | ftz_daz : control & ~ftz_daz);
+#elif defined(__aarch64__)
+    const uint64_t fz = 1 << 24, control = test_fp_control();
+    test_fp_set(on ? control | fz : control & ~fz);
+#else
+    (void)on;
+#endif
+}

@@ -1,6 +1,7 @@
 #include "tests/patterns.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* One line a pattern: add new terms here and every test of patterns covers them. */
@@ -103,4 +104,20 @@ attn_pattern pattern_random(test_rng *rng, int64_t n, int64_t heads) {
     pattern.block_size = test_between(rng, 1, size / 4 + 1);
     pattern.block_heads = test_between(rng, 0, 1) ? heads : 1;
     return pattern;
+}
+
+uint8_t *pattern_map(attn_pattern *pattern, int64_t size, int64_t count, int64_t heads, int64_t blocks) {
+    uint8_t *map = calloc((size_t)(heads * blocks * blocks), 1);
+    assert_non_null(map);
+    for (int64_t row = 0; row < heads * blocks; row++)
+        for (int64_t left = count, c = row * 7; left > 0; c += 29) {
+            uint8_t *selected = &map[row * blocks + c % blocks];
+            left -= !*selected;
+            *selected = 1;
+        }
+    pattern->terms = ATTN_BLOCKS;
+    pattern->block_size = size;
+    pattern->block_heads = heads;
+    pattern->block_map = map;
+    return map;
 }

@@ -13,4 +13,8 @@ attn_pattern pattern_at(int index, int64_t heads);
 /* A random combination of one to four terms, with parameters that suit lengths around n. */
 attn_pattern pattern_random(test_rng *rng, int64_t n, int64_t heads);
 
+/* Gives the pattern `heads` maps of blocks x blocks, `count` of them selected in each row; returns the map,
+ * to free. */
+uint8_t *pattern_map(attn_pattern *pattern, int64_t size, int64_t count, int64_t heads, int64_t blocks);
+
 #endif

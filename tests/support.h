@@ -9,10 +9,56 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "kernels/kernels.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static inline int64_t test_round_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b * b;
+}
+/* The bits of a float, and back. */
+static inline uint32_t test_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float test_float(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The sanitizers that this build is under: address, threads, memory, and of clang undefined behaviour, which
+ * gcc keeps to itself. */
+#if defined(__has_feature)
+#    define TEST_HAS_FEATURE(name) __has_feature(name)
+#else
+#    define TEST_HAS_FEATURE(name) 0
+#endif
+enum {
+#if defined(__SANITIZE_ADDRESS__) || TEST_HAS_FEATURE(address_sanitizer)
+    TEST_ASAN = 1,
+#else
+    TEST_ASAN = 0,
+#endif
+#if defined(__SANITIZE_THREAD__) || TEST_HAS_FEATURE(thread_sanitizer)
+    TEST_TSAN = 1,
+#else
+    TEST_TSAN = 0,
+#endif
+#if TEST_HAS_FEATURE(memory_sanitizer)
+    TEST_MSAN = 1,
+#else
+    TEST_MSAN = 0,
+#endif
+#if TEST_HAS_FEATURE(undefined_behavior_sanitizer)
+    TEST_UBSAN = 1,
+#else
+    TEST_UBSAN = 0,
+#endif
+};
 
 /* ---- the runner ----------------------------------------------------------
  * Runs the tests with cmocka and prints TAP. cmocka itself reports a skipped test as "not ok # SKIP",
@@ -70,6 +116,10 @@ const attn_kernels *test_kernels(void **state);
 int test_sizes(int64_t sizes[TEST_SIZES], int64_t lanes, int64_t tile);
 /* The floating-point control state: rounding, flushing, exception masks; no status flags. */
 uint64_t test_fp_control(void);
+/* Sets MXCSR or FPCR (elsewhere the rounding mode); switches flushing of subnormal results and operands
+ * there, as -ffast-math programs and audio code do (elsewhere nothing). */
+void test_fp_set(uint64_t control);
+void test_fp_flush(bool on);
 /* Runs a call of a kernel and fails if it changes that state. */
 #define test_call(call)                                                                                      \
     do {                                                                                                     \

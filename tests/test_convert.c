@@ -27,12 +27,6 @@ static const storage types[] = {
     {ATTN_BF16, attn_f32_to_bf16, attn_bf16_to_f32, 0x7f80, 7, -125},
 };
 
-static uint32_t bits_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* The value of stored bits, by the reference's decoder. */
 static double value_of(const storage *t, uint16_t stored) {
     return ref_load(&stored, t->dtype, 0);
@@ -42,7 +36,7 @@ static void expect_bits(const storage *t, float x, uint16_t expected) {
     const uint16_t actual = t->narrow(x);
     if (actual != expected)
         test_fail("%s: %.9g (0x%08x) narrows to 0x%04x, must be 0x%04x", attn_dtype_name(t->dtype), (double)x,
-                  bits_of(x), actual, expected);
+                  test_bits(x), actual, expected);
 }
 
 /* ---- widening ------------------------------------------------------------------------------------ */
@@ -128,9 +122,7 @@ static void borders(void **state) {
         for (uint32_t payload = 1; payload < 0x800000; payload += payload < 0x20000 ? 1 : 4097)
             for (uint32_t sign = 0; sign <= 1; sign++) {
                 const uint32_t bits = sign << 31 | 0x7f800000 | payload;
-                float nan;
-                memcpy(&nan, &bits, sizeof nan);
-                const uint16_t stored = types[k].narrow(nan);
+                const uint16_t stored = types[k].narrow(test_float(bits));
                 assert_true(isnan(value_of(&types[k], stored)) && stored >> 15 == sign);
             }
     }
@@ -152,9 +144,7 @@ static void random_floats(void **state) {
     test_rng rng = test_rng_start("narrow", 0);
     for (size_t k = 0; k < COUNT_OF(types); k++)
         for (int n = 0; n < test_count(100000, 2000000, 40000000); n++) {
-            const uint32_t bits = (uint32_t)test_random(&rng);
-            float x;
-            memcpy(&x, &bits, sizeof x);
+            float x = test_float((uint32_t)test_random(&rng));
             if (n % 2)
                 x = (float)ldexp(test_normal(&rng), (int)test_between(&rng, -28, 18));
             if (isnan(x) || isinf(x))
@@ -186,9 +176,9 @@ static all_values *all_of(const storage *t) {
 }
 
 static void expect_same(const storage *t, const char *what, int i, float actual, float expected) {
-    if (isnan(expected) ? !isnan(actual) : bits_of(actual) != bits_of(expected))
+    if (isnan(expected) ? !isnan(actual) : test_bits(actual) != test_bits(expected))
         test_fail("%s of %s: 0x%04x becomes 0x%08x, must be 0x%08x", what, attn_dtype_name(t->dtype), i,
-                  bits_of(actual), bits_of(expected));
+                  test_bits(actual), test_bits(expected));
 }
 
 /* Guards: widen gives the scalar conversion's bits for every value, in vectors and in tails: from every

@@ -4,6 +4,8 @@
 #include "tests/support.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 #include "tests/edges.h"
 

@@ -2,6 +2,9 @@
  * level with each algorithm. */
 #include "tests/support.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "tests/edges.h"
 
 /* Guards: the weights of a row sum to 1 within n * eps: with V = 1 the output is their sum. Every kind of

@@ -3,7 +3,10 @@
 #include "tests/support.h"
 
 #include <fenv.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/edges.h"
 
@@ -38,25 +41,15 @@ enum { USUAL = 0 };
 enum { USUAL = FE_TONEAREST };
 #endif
 
-static void set_control(uint64_t control) {
-#if defined(__x86_64__)
-    __builtin_ia32_ldmxcsr((unsigned)control);
-#elif defined(__aarch64__)
-    __asm__ volatile("msr fpcr, %0" : : "r"(control));
-#else
-    fesetround((int)control);
-#endif
-}
-
 /* Runs a call under a control and fails if that is another one afterwards. No arithmetic of the test's own.
  */
 #define UNDER(which, call)                                                                                   \
     do {                                                                                                     \
-        set_control(controls[which].control);                                                                \
+        test_fp_set(controls[which].control);                                                                \
         const uint64_t before_ = test_fp_control();                                                          \
         const attn_status status_ = (call);                                                                  \
         const uint64_t after_ = test_fp_control();                                                           \
-        set_control(USUAL);                                                                                  \
+        test_fp_set(USUAL);                                                                                  \
         if (status_ != ATTN_OK || after_ != before_)                                                         \
             test_fail("%s: status %d, control 0x%llx, was 0x%llx", controls[which].name, (int)status_,       \
                       (unsigned long long)after_, (unsigned long long)before_);                              \
@@ -200,16 +193,16 @@ static void conversions(void **state) {
     for (size_t k = 0; k < COUNT_OF(controls); k++)
         for (uint32_t x = 0; x < 65536; x += 7) {
             const uint32_t as_float = x << 16 | (x * 2654435761u >> 16);
-            float wide, half[2], brain[2];
+            const float wide = test_float(as_float);
+            float half[2], brain[2];
             uint16_t narrow[2][2];
-            memcpy(&wide, &as_float, sizeof wide);
             for (int under = 0; under < 2; under++) {
-                set_control(under ? controls[k].control : USUAL);
+                test_fp_set(under ? controls[k].control : USUAL);
                 half[under] = attn_f16_to_f32((uint16_t)x);
                 brain[under] = attn_bf16_to_f32((uint16_t)x);
                 narrow[under][0] = attn_f32_to_f16(wide);
                 narrow[under][1] = attn_f32_to_bf16(wide);
-                set_control(USUAL);
+                test_fp_set(USUAL);
             }
             if (memcmp(&half[0], &half[1], sizeof *half) || memcmp(&brain[0], &brain[1], sizeof *brain) ||
                 memcmp(narrow[0], narrow[1], sizeof *narrow))

@@ -3,30 +3,11 @@
  */
 #include "tests/support.h"
 
+#include <math.h>
+
 #include "tests/edges.h"
 
 /* ---- the floating-point environment -------------------------------------------------------------- */
-
-#if defined(__x86_64__)
-enum { FLUSH = 0x8040 }; /* MXCSR: results that are subnormal become zero, and so do operands */
-#elif defined(__aarch64__)
-enum { FLUSH = 1 << 24 };
-#else
-enum { FLUSH = 0 };
-#endif
-
-/* Switches flushing of subnormals on or off, as -ffast-math programs and audio code do. */
-static void set_flushing(bool on) {
-#if defined(__x86_64__)
-    const unsigned control = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(on ? control | FLUSH : control & ~(unsigned)FLUSH);
-#elif defined(__aarch64__)
-    uint64_t control;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-    control = on ? control | FLUSH : control & ~(uint64_t)FLUSH;
-    __asm__ volatile("msr fpcr, %0" : : "r"(control));
-#endif
-}
 
 /* Guards: a call leaves the control state as it found it, whatever it was, and does not depend on how the
  * caller treats subnormals: the same bits with flushing on, half-precision subnormals among the inputs
@@ -47,11 +28,11 @@ static void environment(void **state) {
                         case_set(c, &c->tensors.v, 0, 0, j, 1, -0x3p-24f);
                     }
                     edge_result usual = edge_execute(c, kernels->name, edge_algorithms[a], threads);
-                    set_flushing(true);
+                    test_fp_flush(true);
                     const uint64_t before = test_fp_control();
                     edge_result flushed = edge_execute(c, kernels->name, edge_algorithms[a], threads);
                     const uint64_t after = test_fp_control();
-                    set_flushing(false);
+                    test_fp_flush(false);
                     assert_true(before == after);
                     edge_expect_same(c, &usual, &flushed, "with subnormals flushed");
                     edge_free(&usual);
@@ -90,7 +71,7 @@ static void watch_subnormals(void) {
 #if defined(__x86_64__)
     __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~0x3fu);
 #elif defined(__aarch64__)
-    set_flushing(true);
+    test_fp_flush(true);
     __asm__ volatile("msr fpsr, %0" : : "r"((uint64_t)0));
 #endif
 }
@@ -103,7 +84,7 @@ static bool met_subnormals(void) {
     const uint64_t underflow = 1 << 3, operand = 1 << 7;
     uint64_t status;
     __asm__ volatile("mrs %0, fpsr" : "=r"(status));
-    set_flushing(false);
+    test_fp_flush(false);
     return status & (operand | underflow);
 #else
     test_skip("no flags to read on this architecture");

@@ -2,6 +2,9 @@
  * algorithm; each test names the public report of the fault that it would find. */
 #include "tests/support.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "tests/edges.h"
 
 /* Guards: query head h reads key/value head h / (H / Hkv) (quant.cpp#61, jax-js#180): the values of each

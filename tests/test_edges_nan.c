@@ -3,6 +3,8 @@
  * algorithm, over patterns, inputs, storage types and places. */
 #include "tests/support.h"
 
+#include <math.h>
+
 #include "tests/edges.h"
 
 /* What may stand around a poisoned element: patterns and inputs that decide who attends it, and options that

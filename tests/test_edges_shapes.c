@@ -9,6 +9,8 @@
  * emulated cores. */
 #include "tests/support.h"
 
+#include <math.h>
+
 #include "reference/internal.h"
 #include "tests/edges.h"
 

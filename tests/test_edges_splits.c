@@ -3,6 +3,10 @@
  * would find. */
 #include "tests/support.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "attention/internal.h"
 #include "tests/edges.h"
 

@@ -2,6 +2,8 @@
  * their key, in queries and keys those that choose among them; every other bit stays as it was. */
 #include "tests/support.h"
 
+#include <math.h>
+
 #include "tests/edges.h"
 
 #define QUERIES 6

@@ -3,6 +3,9 @@
  * each algorithm; each test names the public report of the fault that it would find. */
 #include "tests/support.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "attention/plan.h"
 #include "tests/edges.h"
 

@@ -4,7 +4,10 @@
  * skipped. */
 #include "tests/support.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "tests/edges.h"

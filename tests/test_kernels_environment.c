@@ -73,15 +73,8 @@ static const char *first_that_changes(const attn_kernels *kernels) {
 /* Rounding of the caller's, and the bits that make subnormals zero: FTZ and DAZ, or FZ. */
 static void set_control(int mode, bool flush) {
     assert_int_equal(fesetround(mode), 0);
-    if (!flush)
-        return;
-#if defined(__x86_64__)
-    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);
-#elif defined(__aarch64__)
-    uint64_t fpcr;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-    __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | 1u << 24));
-#endif
+    if (flush)
+        test_fp_flush(true);
 }
 
 /* Guards: every kernel of the table leaves MXCSR (FPCR) as the caller set it: rounding, flushing, masks. */

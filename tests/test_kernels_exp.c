@@ -11,18 +11,6 @@
 
 #include "tests/guard.h"
 
-static uint32_t to_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float from_bits(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* |y - e^x| in units in the last place of the exact value, which is a normal number. */
 static double error_ulp(float x, float y) {
     const double exact =
@@ -55,7 +43,7 @@ static const char *fault_of(float x, float y, seen *s) {
     if (fpclassify(y) == FP_SUBNORMAL)
         return "subnormal";
     if (x < -0x1.5d58ap+6f) /* e^x < 2^-126 */
-        return to_bits(y) == 0 ? NULL : "must be +0";
+        return test_bits(y) == 0 ? NULL : "must be +0";
     if (x > 0x1.62e42ep+6f) /* e^x > FLT_MAX */
         return y == INFINITY ? NULL : "must be inf";
     const bool inside = x >= -87.33f && x <= 88.72f;
@@ -175,7 +163,7 @@ typedef struct share {
 
 static void *check_share(void *argument) {
     enum { CHUNK = 4096 };
-    const uint32_t last = to_bits(110);
+    const uint32_t last = test_bits(110);
     share *own = argument;
     own->environment_kept = true;
     for (uint32_t chunk = own->thread; (uint64_t)chunk * CHUNK * own->step <= last; chunk += own->threads) {
@@ -184,8 +172,8 @@ static void *check_share(void *argument) {
         for (uint64_t i = 0; i < CHUNK; i++) {
             const uint64_t bits = (chunk * (uint64_t)CHUNK + i) * own->step;
             if (bits <= last) {
-                x[n++] = from_bits((uint32_t)bits);
-                x[n++] = from_bits((uint32_t)bits | 0x80000000u);
+                x[n++] = test_float((uint32_t)bits);
+                x[n++] = test_float((uint32_t)bits | 0x80000000u);
             }
         }
         const uint64_t control = test_fp_control();
@@ -245,13 +233,13 @@ static void boundaries(void **state) {
         for (int k = 0; k < STEPS; k++) {
             const float boundary = (float)((k - 160 + 0.5 * half) * 0.693147180559945309);
             for (int i = 0; i < AROUND; i++)
-                x[k * AROUND + i] = from_bits(to_bits(boundary) + (uint32_t)(i - AROUND / 2));
+                x[k * AROUND + i] = test_float(test_bits(boundary) + (uint32_t)(i - AROUND / 2));
         }
         check_all(kernels, x, STEPS * AROUND, &s);
     }
     for (int i = 0; i < 2000; i++) {
-        x[i] = from_bits(to_bits(-87.336f) + (uint32_t)(i - 1000));
-        x[i + 2000] = from_bits(to_bits(88.7228f) + (uint32_t)(i - 1000));
+        x[i] = test_float(test_bits(-87.336f) + (uint32_t)(i - 1000));
+        x[i + 2000] = test_float(test_bits(88.7228f) + (uint32_t)(i - 1000));
     }
     check_all(kernels, x, 4000, &s);
     assert_stated(kernels, &s, false);
@@ -271,8 +259,8 @@ static void special(void **state) {
                        0x1p-126f,
                        3.4028e38f,
                        -3.4e38f,
-                       from_bits(0xFFBFFFFF),
-                       from_bits(0x7F800001),
+                       test_float(0xFFBFFFFF),
+                       test_float(0x7F800001),
                        -104,
                        -103.98f,
                        -88,
@@ -284,10 +272,10 @@ static void special(void **state) {
     seen s = {0};
     check_all(kernels, x, N, &s);
     kernels->exp(y, x, N);
-    assert_true(y[0] == INFINITY && to_bits(y[1]) == 0 && isnan(y[2]) && isnan(y[3]));
+    assert_true(y[0] == INFINITY && test_bits(y[1]) == 0 && isnan(y[2]) && isnan(y[3]));
     for (int i = 4; i < 9; i++)
         assert_true(y[i] == 1);
-    assert_true(y[9] == INFINITY && to_bits(y[10]) == 0 && isnan(y[11]) && isnan(y[12]));
+    assert_true(y[9] == INFINITY && test_bits(y[10]) == 0 && isnan(y[11]) && isnan(y[12]));
 }
 
 /* Guards: sizes of the family at guarded places, in place and not; an element's result is bitwise the same
@@ -310,7 +298,7 @@ static void sizes_and_places(void **state) {
             for (int64_t i = 0; i < sizes[s]; i++) {
                 float alone;
                 kernels->exp(&alone, &x[i], 1);
-                if (to_bits(alone) != to_bits(y[i]))
+                if (test_bits(alone) != test_bits(y[i]))
                     test_fail("n=%d: exp(%a) at %d is %a, alone %a", (int)sizes[s], (double)x[i], (int)i,
                               (double)y[i], (double)alone);
             }

@@ -6,20 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t to_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* e^x is a normal number down to here, and +0 below: math_tmpl.h. */
 static const float lowest = -0x1.5d589ep+6f;
 
 /* `steps` floats from x < 0, towards zero if positive. */
 static float neighbour(float x, int steps) {
-    const uint32_t bits = to_bits(x) - (uint32_t)steps;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return test_float(test_bits(x) - (uint32_t)steps);
 }
 
 /* Between -110 and 0, of four kinds: the cut-off and its neighbours, where an exponential that ends one float
@@ -47,7 +39,7 @@ static float exp_of(const attn_kernels *kernels, float x) {
 
 static void same(const attn_kernels *kernels, float actual, float expected, float x, const char *where,
                  int64_t at, int64_t n) {
-    if (to_bits(actual) != to_bits(expected))
+    if (test_bits(actual) != test_bits(expected))
         test_fail("%s: %s, element %d of %d: %a for x = %a, expected %a", kernels->name, where, (int)at,
                   (int)n, (double)actual, (double)x, (double)expected);
 }

@@ -10,10 +10,6 @@
 #include "tests/data.h"
 #include "tests/guard.h"
 
-static int64_t round_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b * b;
-}
-
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -129,15 +125,15 @@ static attn_score_ops block_ops(const flash_case *c, const flash_data *d, buffer
 }
 
 static buffers buffers_new(const attn_kernels *kernels, const flash_case *c, const flash_data *d) {
-    const int64_t mr = kernels->mr, nr = kernels->nr, rows = round_up(c->rows, mr);
-    const int64_t value_floats = round_up(c->value_dim, nr) * c->keys;
+    const int64_t mr = kernels->mr, nr = kernels->nr, rows = test_round_up(c->rows, mr);
+    const int64_t value_floats = test_round_up(c->value_dim, nr) * c->keys;
     buffers b = {
         .query = floats(rows * c->dim, c->place, false),
-        .key = floats(round_up(c->keys, nr) * c->dim, c->place, false),
+        .key = floats(test_round_up(c->keys, nr) * c->dim, c->place, false),
         .value = floats(value_floats, c->place, false),
         .row_max = floats(rows, c->place, false),
         .row_sum = floats(rows, c->place, false),
-        .acc = floats(kernels->query_tile * round_up(c->value_dim, nr), c->place, true),
+        .acc = floats(kernels->query_tile * test_round_up(c->value_dim, nr), c->place, true),
         .scratch = floats(kernels->flash_scratch, c->place, true),
         .out = floats((c->rows - 1) * (c->value_dim + 3) + c->value_dim, c->place, false),
     };
@@ -324,7 +320,7 @@ static void finish_of_nothing(void **state) {
     float out[3 * 65];
     assert_true(kernels->nr < 64);
     for (int64_t dim = 1; dim <= kernels->nr + 1; dim++) {
-        const int64_t stride = round_up(dim, kernels->nr);
+        const int64_t stride = test_round_up(dim, kernels->nr);
         for (int64_t i = 0; i < 3 * stride; i++)
             acc[i] = i / stride == 1 ? NAN : 8;
         test_call(kernels->flash_finish(3, dim, acc, sums, out, dim));

@@ -6,10 +6,6 @@
 
 #include "tests/guard.h"
 
-static int64_t round_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b * b;
-}
-
 static guard floats(int64_t count, guard_place place) {
     return guard_new((size_t)count * sizeof(float), place, sizeof(float));
 }
@@ -26,8 +22,8 @@ static product product_new(const attn_kernels *kernels, int64_t m, int64_t n, in
     p.a = floats(m * k, place);
     p.b = floats(n * k, place);
     p.c = floats(m > 0 && n > 0 ? (m - 1) * p.c_stride + n : 0, place);
-    p.packed_a = floats(round_up(m, kernels->mr) * k, place);
-    p.packed_b = floats(round_up(n, kernels->nr) * k, place);
+    p.packed_a = floats(test_round_up(m, kernels->mr) * k, place);
+    p.packed_b = floats(test_round_up(n, kernels->nr) * k, place);
     test_rng rng = test_rng_start("matmul", (uint64_t)((m * 1000 + n) * 1000 + k));
     for (int64_t i = 0; i < m * k; i++)
         ((float *)p.a.data)[i] = integers ? (float)test_between(&rng, -9, 9) : (float)test_normal(&rng);
@@ -167,8 +163,8 @@ static void chains(void **state) {
     const int64_t m = kernels->mr + 1, n = kernels->nr + 1, k = 1020;
     product p = product_new(kernels, m, n, k, 0, GUARD_BACK, true);
     guard a = floats(m * k, GUARD_BACK), b = floats(n * k, GUARD_BACK);
-    guard packed_a = floats(round_up(m, kernels->mr) * k, GUARD_BACK);
-    guard packed_b = floats(round_up(n, kernels->nr) * k, GUARD_BACK);
+    guard packed_a = floats(test_round_up(m, kernels->mr) * k, GUARD_BACK);
+    guard packed_b = floats(test_round_up(n, kernels->nr) * k, GUARD_BACK);
     for (int64_t i = 0; i < m * k; i++)
         ((float *)a.data)[i] = i % k == 0 ? 0x1p24f : 1.0f;
     for (int64_t i = 0; i < n * k; i++)
@@ -211,7 +207,7 @@ static void rows_stand_alone(void **state) {
     const int64_t k = 37, n = kernels->nr + 5, m = 2 * kernels->mr + 3;
     product p = product_new(kernels, m, n, k, 0, GUARD_BACK, false);
     kernels->matmul(m, n, k, p.packed_a.data, p.packed_b.data, k * kernels->nr, p.c.data, n, false);
-    guard row = floats(n, GUARD_BACK), packed = floats(round_up(m, kernels->mr) * k, GUARD_BACK);
+    guard row = floats(n, GUARD_BACK), packed = floats(test_round_up(m, kernels->mr) * k, GUARD_BACK);
     for (int64_t i = 0; i < m; i++) {
         kernels->pack_a(packed.data, (float *)p.a.data + i * k, ATTN_F32, k, 1, k, 1);
         kernels->matmul(1, n, k, packed.data, p.packed_b.data, k * kernels->nr, row.data, n, false);
@@ -235,7 +231,7 @@ static void special_values(void **state) {
     for (int64_t bad = 0; bad < m; bad++) {
         product p = product_new(kernels, m, n, k, 0, GUARD_BACK, true);
         ((float *)p.a.data)[bad * k + bad % k] = NAN;
-        guard packed = floats(round_up(m, kernels->mr) * k, GUARD_BACK);
+        guard packed = floats(test_round_up(m, kernels->mr) * k, GUARD_BACK);
         kernels->pack_a(packed.data, p.a.data, ATTN_F32, k, m, k, 1);
         kernels->matmul(m, n, k, packed.data, p.packed_b.data, k * kernels->nr, p.c.data, n, false);
         for (int64_t i = 0; i < m; i++)

@@ -8,10 +8,6 @@
 #include "reference/internal.h"
 #include "tests/guard.h"
 
-static int64_t round_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b * b;
-}
-
 /* A stored matrix in a guarded buffer that ends with its last element; the gaps between rows are NaN. */
 typedef struct matrix {
     guard buffer;
@@ -79,10 +75,10 @@ static void pack_bt_one(const attn_kernels *kernels, int64_t rows, int64_t cols,
                         attn_dtype dtype, guard_place place, test_rng *rng) {
     const int64_t nr = kernels->nr;
     matrix m = matrix_new(rows, cols, gap, dtype, place, true, rng);
-    guard packed = guard_new((size_t)(round_up(rows, nr) * cols) * sizeof(float), place, sizeof(float));
+    guard packed = guard_new((size_t)(test_round_up(rows, nr) * cols) * sizeof(float), place, sizeof(float));
     test_call(kernels->pack_bt(packed.data, m.buffer.data, dtype, m.stride, rows, cols));
     const float *p = packed.data;
-    for (int64_t key = 0; key < round_up(rows, nr); key++)
+    for (int64_t key = 0; key < test_round_up(rows, nr); key++)
         for (int64_t d = 0; d < cols; d++)
             if (!same(p[key / nr * nr * cols + d * nr + key % nr], key < rows ? element(&m, key, d) : 0.0f))
                 shape_fail("pack_bt");
@@ -102,7 +98,7 @@ static void pack_b_case(const attn_kernels *kernels, const matrix *m, guard_plac
                         bool finite_only) {
     const int64_t nr = kernels->nr, rows = m->rows, cols = m->cols, gap = m->stride - m->cols;
     const attn_dtype dtype = m->dtype;
-    const int64_t panels = round_up(cols, nr) / nr, panel_stride = (rows + below) * nr;
+    const int64_t panels = test_round_up(cols, nr) / nr, panel_stride = (rows + below) * nr;
     const int64_t floats = rows > 0 ? (panels - 1) * panel_stride + rows * nr : 0;
     guard packed = guard_new((size_t)floats * sizeof(float), place, sizeof(float));
     bool found;
@@ -117,9 +113,7 @@ static void pack_b_case(const attn_kernels *kernels, const matrix *m, guard_plac
                 if (at >= floats)
                     continue;
                 if (row >= rows) { /* rows that another call will write */
-                    uint32_t bits;
-                    memcpy(&bits, &p[at], sizeof bits);
-                    if (bits != UINT32_MAX)
+                    if (test_bits(p[at]) != UINT32_MAX)
                         shape_fail("pack_b writes between panels");
                     continue;
                 }
@@ -156,13 +150,13 @@ static void pack_b_finds(void **state) {
     const attn_kernels *kernels = test_kernels(state);
     static float packed[5 * 128 + 64];
     const int64_t cols = kernels->nr + kernels->lanes + 1;
-    assert_true(round_up(cols, kernels->nr) <= 128);
+    assert_true(test_round_up(cols, kernels->nr) <= 128);
     for (int64_t at = 0; at < 5 * cols; at++)
         for (int inf = 0; inf < 2; inf++) {
             float values[5 * 128] = {0};
             values[at] = inf ? -INFINITY : NAN;
             assert_true(kernels->pack_b(packed, 5 * kernels->nr, values, ATTN_F32, cols, 5, cols, true));
-            for (int64_t i = 0; i < 5 * round_up(cols, kernels->nr); i++)
+            for (int64_t i = 0; i < 5 * test_round_up(cols, kernels->nr); i++)
                 assert_true(packed[i] == 0);
             values[at] = 3.4e38f;
             assert_false(kernels->pack_b(packed, 5 * kernels->nr, values, ATTN_F32, cols, 5, cols, true));
@@ -180,7 +174,7 @@ static void pack_a_one(const attn_kernels *kernels, int64_t rows, int64_t cols, 
         return;
     matrix m = matrix_new(rows, cols, gap, dtype, place, false, rng);
     guard packed =
-        guard_new((size_t)(round_up(rows, kernels->mr) * cols) * sizeof(float), place, sizeof(float));
+        guard_new((size_t)(test_round_up(rows, kernels->mr) * cols) * sizeof(float), place, sizeof(float));
     test_call(kernels->pack_a(packed.data, m.buffer.data, dtype, m.stride, rows, cols, 0.7f));
     assert_true(guard_intact(&packed));
     memset(identity, 0, sizeof identity);

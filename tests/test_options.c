@@ -2,6 +2,10 @@
  * reference or refused with a message that names the option (sglang#33603: an option silently ignored). */
 #include "tests/support.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "tests/edges.h"
 #include "tests/patterns.h"
 #include "tests/topk.h"

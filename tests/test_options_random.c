@@ -2,27 +2,20 @@
  * computes it. What each combination is depends on the run's seed and its number alone. */
 #include "tests/support.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "tests/edges.h"
 #include "tests/patterns.h"
 #include "tests/topk.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#    define SANITIZED 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer)
-#        define SANITIZED 1
-#    endif
-#endif
-#ifndef SANITIZED
-#    define SANITIZED 0
-#endif
 
 /* Combinations of a run, over all levels: ATTNSCOPE_TEST_COMBINATIONS, or 10,000, 500 where code is slow, or
  * ten times that in a full run. */
 static int combinations(void) {
     const char *text = getenv("ATTNSCOPE_TEST_COMBINATIONS");
     if (text == NULL || *text == '\0')
-        return SANITIZED ? test_count(500, 500, 5000) : test_count(500, 10000, 100000);
+        return TEST_ASAN || TEST_UBSAN ? test_count(500, 500, 5000) : test_count(500, 10000, 100000);
     char *end;
     const long number = strtol(text, &end, 10);
     if (*end != '\0' || number < 1 || number > 100000000)
@@ -30,8 +23,7 @@ static int combinations(void) {
     return (int)number;
 }
 
-/* ---- drawing --------------------------------------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------------------------------------ */
 
 /* A combination: the case, and what a case_spec does not hold. */
 typedef struct combination {
@@ -153,31 +145,49 @@ static combination draw(test_rng *rng, const attn_kernels *kernels) {
     return c;
 }
 
-/* ---- which pairs of options have met
- * ------------------------------------------------------------------------ */
+/* ---- which pairs of options have met ------------------------------------------------------------------ */
 
-enum { FEATURES = 26 };
+/* What a combination may have, one bit each: pattern terms and inputs in the header's order, and the rest. */
+enum {
+    TOPK = 10, /* the last term */
+    KV_LENS,   /* the first input */
+    SOFTCAP = KV_LENS + 7,
+    SCALE,
+    HALF,
+    GROUPED,
+    OTHER_DIM,
+    LAYOUT,
+    SPLIT,
+    THREADS,
+    FEATURES
+};
+_Static_assert(ATTN_TOPK == 1 << TOPK, "each term has a name, topk's is the last of them");
+_Static_assert(CASE_ALL_INPUTS == (1u << (SOFTCAP - KV_LENS)) - 1, "each input has a name");
+_Static_assert(FEATURES <= 32, "features are bits of a word");
 
-static const char *const feature_names[FEATURES] = {
+static const char *const feature_names[] = {
     "causal", "causal-top-left", "prefix",  "chunk",   "window",    "sink",     "global",  "stride",
     "random", "blocks",          "topk",    "kv_lens", "q_offsets", "segments", "mask",    "bias",
     "alibi",  "sink_logits",     "softcap", "scale",   "half",      "grouped",  "Dv != D", "layout",
     "split",  "threads"};
+_Static_assert(COUNT_OF(feature_names) == FEATURES, "each feature has a name");
 
 /* The options of a combination, one bit each. */
 static uint32_t features(const combination *c) {
     const case_spec *s = &c->spec;
-    const bool more[] = {s->softcap > 0,
-                         s->scale != 0 || c->zero_scale,
-                         s->dtype != ATTN_F32,
-                         s->kv_heads < s->heads,
-                         s->value_dim != s->head_dim,
-                         s->layout != LAYOUT_PLAIN,
-                         s->queries <= 8 && s->keys > 2048,
-                         c->threads > 1};
-    uint32_t bits = s->pattern.terms | s->inputs << 11;
-    for (size_t k = 0; k < COUNT_OF(more); k++)
-        bits |= (uint32_t)more[k] << (18 + k);
+    const bool has[FEATURES] = {
+        [SOFTCAP] = s->softcap > 0,
+        [SCALE] = s->scale != 0 || c->zero_scale,
+        [HALF] = s->dtype != ATTN_F32,
+        [GROUPED] = s->kv_heads < s->heads,
+        [OTHER_DIM] = s->value_dim != s->head_dim,
+        [LAYOUT] = s->layout != LAYOUT_PLAIN,
+        [SPLIT] = s->queries <= 8 && s->keys > 2048,
+        [THREADS] = c->threads > 1,
+    };
+    uint32_t bits = s->pattern.terms | s->inputs << KV_LENS;
+    for (int k = SOFTCAP; k < FEATURES; k++)
+        bits |= (uint32_t)has[k] << k;
     return bits;
 }
 
@@ -193,7 +203,7 @@ static void expect_pairs(const tally *all, int drawn) {
     int pairs = 0, missing = 0, fewest = drawn;
     for (int a = 0; a < FEATURES; a++)
         for (int b = 0; b < a; b++) {
-            const bool never = a == 24 && b == 10; /* topk on split keys */
+            const bool never = a == SPLIT && b == TOPK; /* which the reference would rank for minutes */
             pairs += !never;
             missing += !never && all->met[a][b] == 0;
             if (!never && all->met[a][b] < fewest)
@@ -205,8 +215,7 @@ static void expect_pairs(const tally *all, int drawn) {
     assert_true(drawn < 1000 || missing * 20 <= pairs);
 }
 
-/* ---- checking
- * ----------------------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------------------ */
 
 /* Attended pairs, looked at one by one; with topk at most K a row. */
 static int64_t attended_pairs(const attention_case *c) {

@@ -3,19 +3,14 @@
  * call). */
 #include "tests/support.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/edges.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#    define OWN_ALLOCATOR 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#        define OWN_ALLOCATOR 1
-#    endif
-#endif
 
 /* The cases that plans are made for here: every kind of workspace there is. */
 static case_spec spec_of(size_t place, int options) {
@@ -86,9 +81,8 @@ static void fail_once(const subject *s) {
 static void expect_flat(void **state, call_body *body) {
     enum { CALLS = 10000, LEAST = 32 };
     const attn_kernels *kernels = test_kernels(state);
-#ifdef OWN_ALLOCATOR
-    test_skip("a sanitizer keeps what was freed");
-#endif
+    if (TEST_ASAN || TEST_TSAN || TEST_MSAN)
+        test_skip("a sanitizer keeps what was freed");
     if (test_quick())
         test_skip("the emulator's own memory grows");
     const int64_t bound = (int64_t)CALLS * LEAST / 2 / sysconf(_SC_PAGESIZE);

@@ -147,7 +147,7 @@ def run_msan(commands: Commands) -> list[Case]:
 # The release build as users get it. Each kernel, and plan and parsers on their corpora: code 30 times slower
 # leaves no time for more. Not: guard and support, whose children are meant to crash.
 VALGRIND_TESTS = (
-    "convert dispatch kernels_flash kernels_matmul kernels_pack kernels_rows operations problem "
+    "convert dispatch kernels_flash kernels_matmul kernels_pack kernels_rows kernels_softmax operations problem "
     "fuzz_blocks fuzz_npy fuzz_number fuzz_pattern fuzz_plan fuzz_sizes"
 ).split()
 VALGRIND = [

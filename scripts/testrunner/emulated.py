@@ -47,11 +47,12 @@ LEFT_OUT = {
     "look": _PLANS,
     "options": _RANDOM,
     "plan": _PLANS,
+    "plan_parts": _PLANS,
     "reuse": _PLANS,
 }
 # What a guest runs where this CPU has AVX-512 and the other suites run all of it natively: that detection and
 # dispatch choose the level, and a kernel of each kind, in under a minute of one core.
-PART = ("cpu", "dispatch", "convert", "kernels_matmul", "kernels_pack", "kernels_rows")
+PART = ("cpu", "dispatch", "convert", "kernels_matmul", "kernels_pack", "kernels_rows", "kernels_softmax")
 _NATIVE = (
     "this CPU has AVX-512: the other suites run it natively; scripts/test.sh --full runs it in the guest too"
 )
