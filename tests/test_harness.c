@@ -103,13 +103,16 @@ static void reading_is_counted_apart(void **state) {
     assert_int_equal(bench_row_count(&row), 0);
     assert_true(row.bytes_read == 3 * rows + scores && row.bytes_compulsory == 4 * rows);
     row.kind = BENCH_STAGE;
-    for (int s = 0; s < ATTN_STAGE_COUNT; s++) {
-        row.stage = (attn_stage)s;
+    for (int s = 0; s < 2 * ATTN_STAGE_COUNT; s++) {
+        const bool masks = s >= ATTN_STAGE_COUNT; /* without a pair to mask, that stage does nothing */
+        row.problem.pattern.terms = masks ? ATTN_CAUSAL : 0;
+        row.stage = (attn_stage)(s % ATTN_STAGE_COUNT);
         assert_int_equal(bench_row_count(&row), 0);
-        const double read = stage[s].rows_read * rows + stage[s].scores_read * scores;
+        const double moved = row.stage == ATTN_STAGE_MASK && !masks ? 0 : scores;
+        const double read = stage[row.stage].rows_read * rows + stage[row.stage].scores_read * moved;
         assert_true(row.bytes_read == read);
         assert_true(row.bytes_compulsory ==
-                    read + stage[s].rows_written * rows + stage[s].scores_written * scores);
+                    read + stage[row.stage].rows_written * rows + stage[row.stage].scores_written * moved);
     }
     for (int k = 0; k < bench_kernel_count; k++) {
         bench_row kernel = {.kind = BENCH_KERNEL, .isa = "scalar", .kernel = &bench_kernels[k], .n = 256};
