@@ -1,12 +1,11 @@
 """python -m testrunner [SUITE]... : runs the named suites (all without a name) and prints the counts."""
 
 import re
-import resource
 import signal
 import sys
-import time
 from pathlib import Path
 
+from . import budget
 from .builds import FULL, SEED
 from .commands import CommandError, Commands, end_all
 from .environment import clean
@@ -14,16 +13,10 @@ from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines, 
 from .suites import ROOT, Suite, load_suites
 
 
-def cpu_seconds() -> float:
-    """User and system time of all programs that have ended, with what they started."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def run_suite(suite: Suite, log: Path) -> SuiteResult:
     """Runs one suite. Nothing that happens in it ends the others, except an interrupt."""
-    result = SuiteResult(suite.name, log.relative_to(ROOT), emulator=suite.emulator)
-    start, cpu_start = time.monotonic(), cpu_seconds()
+    result = SuiteResult(suite.name, log.relative_to(ROOT), emulator=suite.emulator, levels=suite.levels)
+    begin = budget.read()
     commands = None
     try:
         reason = suite.impossible()
@@ -38,8 +31,10 @@ def run_suite(suite: Suite, log: Path) -> SuiteResult:
     except Exception as error:  # a fault in this program is a failed suite too, not the end of the run
         result.cases.append(Case(suite.name, FAILED, f"{type(error).__name__}: {error}"))
     result.finish()
-    result.seconds = time.monotonic() - start
-    result.cpu_seconds = cpu_seconds() - cpu_start
+    end = budget.read()
+    result.seconds = end.clock - begin.clock
+    result.cpu_seconds = end.own - begin.own
+    result.two_core_seconds = budget.two_core_seconds(begin, end)
     if result.count(FAILED) and commands:
         print(f"\n{commands.tail()}\n", file=sys.stderr)
     return result
@@ -59,7 +54,7 @@ def main(names: list[str]) -> int:
         print(f"taken out of the environment: {', '.join(taken)}", file=sys.stderr)
     results: list[SuiteResult] = []
     levels = re.findall(r"^ISA\((\w+),", (ROOT / "dispatch" / "isa.def").read_text(), re.MULTILINE)
-    begin = time.monotonic()
+    begin = budget.read()
     for name in names or suites:
         suite = suites[name]
         print(f"{name:<8} ", end="", flush=True)
@@ -71,15 +66,20 @@ def main(names: list[str]) -> int:
             f"limit {suite.minutes * 60:4.0f} s   {suite.description}",
             flush=True,
         )
-    minutes = (time.monotonic() - begin) / 60
+    minutes = (budget.read().clock - begin.clock) / 60
     cpu = sum(result.cpu_seconds for result in results) / 60
+    two_cores = sum(result.two_core_seconds for result in results) / 60
+    whole = {*names} >= {*suites} or not names
     print(
-        f"{'all':<8} {minutes:.1f} min, CPU {cpu:.1f} min{', long forms' if FULL else ''}, "
+        f"{'all':<8} {minutes:.1f} min, CPU {cpu:.1f} min; alone on two cores {two_cores:.1f} min"
+        f"{', long forms' if FULL else f', budget {budget.BUDGET:.0f} min' if whole else ''}, "
         f"ATTNSCOPE_TEST_SEED={SEED}\n",
         flush=True,
     )
-    if {*names} >= {*suites} or not names:
+    if whole:
+        over = [] if FULL else budget.over_budget(results)
         unrun = unrun_levels(results, levels)
+        results += [SuiteResult("budget", cases=over)] if over else []
         results += [SuiteResult("levels", cases=unrun)] if unrun else []
     print("\n".join(closing_lines(results, levels)), flush=True)
     return 1 if any(result.count(FAILED) for result in results) else 0

@@ -31,17 +31,27 @@ class SuiteResult:
     log: Path | None = None
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of its programs: short of `seconds` times the cores, a core was idle
+    two_core_seconds: float = 0.0  # what it counts for in the budget of a whole run (budget.py)
     cases: list[Case] = field(default_factory=list)
     emulator: str = ""  # what its programs ran under, if not on this machine's own processor
+    levels: tuple[str, ...] = ()  # those that it is there for, on whatever machine
     possible: bool = True  # False: this machine cannot run the suite, and its one case says why
 
     def count(self, status: str) -> int:
         return sum(case.status == status for case in self.cases)
 
     def finish(self) -> None:
-        """A suite that ran nothing, or skipped all it has, proves nothing: that is a failure."""
-        if self.possible and not self.count(PASSED) and not self.count(FAILED):
+        """A suite that ran nothing, or skipped all it has, proves nothing: that is a failure. So is one that ran
+        nothing of a level that it is there for: it would not count when the level runs nowhere."""
+        if not self.possible or self.count(FAILED):
+            return
+        if not self.count(PASSED):
             self.cases.append(Case(self.name, FAILED, "ran no test"))
+            return
+        ran = level_counts([self])
+        for level in self.levels:
+            if level not in ran:
+                self.cases.append(Case(self.name, FAILED, f"ran no test of level {level}"))
 
 
 _TAP_LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*)$")
@@ -192,7 +202,7 @@ def level_counts(results: list[SuiteResult]) -> dict[str, dict[int, int]]:
 def level_lines(results: list[SuiteResult], levels: Sequence[str]) -> list[str]:
     """Each level with the number of its tests that ran, natively and under which emulator, and of which suites.
 
-    One that ran nowhere says so, with what kept the suites from running that could not.
+    One that ran nowhere says so, with what kept the suites from running that are there for it.
     """
     ran = level_counts(results)
     lines = []
@@ -203,18 +213,25 @@ def level_lines(results: list[SuiteResult], levels: Sequence[str]) -> list[str]:
             shown = ", ".join(f"{results[at].name} {n}" for at, n in counts.items())
             places.append(f"{f'emulated by {where}' if where else 'native'} {sum(counts.values())} ({shown})")
         if not places:
-            kept = [f"{result.name}: {result.cases[0].reason}" for result in results if not result.possible]
+            kept = [f"{result.name}: {result.cases[0].reason}" for result in missing_suites(results, level)]
             places = ["NOWHERE" + (f" (left out: {'; '.join(kept)})" if kept else "")]
         lines.append(f"  {level:<7} {'; '.join(places)}")
     return ["tests of each level that ran:", *lines] if lines else []
 
 
+def missing_suites(results: list[SuiteResult], level: str) -> list[SuiteResult]:
+    """The suites that are there for a level and cannot run on this machine."""
+    return [result for result in results if not result.possible and level in result.levels]
+
+
 def unrun_levels(results: list[SuiteResult], levels: Sequence[str]) -> list[Case]:
-    """A failed case for each level that no suite ran, though each suite could run: for a run of all of them."""
-    if any(not result.possible for result in results):
-        return []
+    """A failed case for each level that no suite ran, of a run of all of them.
+
+    None for a level whose own suite cannot run here. That another suite cannot, excuses nothing.
+    """
     ran = level_counts(results)
-    return [Case(level, FAILED, "no suite ran a test of this level") for level in levels if level not in ran]
+    unrun = [level for level in levels if level not in ran and not missing_suites(results, level)]
+    return [Case(level, FAILED, "no suite ran a test of this level") for level in unrun]
 
 
 def closing_lines(results: list[SuiteResult], levels: Sequence[str] = ()) -> list[str]:

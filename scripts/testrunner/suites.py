@@ -150,6 +150,9 @@ class Suite:
     run: Callable[[Commands], list[Case]]
     impossible: Callable[[], str] = lambda: ""
     emulator: str = ""  # what its programs run under, if not on this machine's own processor
+    levels: tuple[
+        str, ...
+    ] = ()  # those that run in it wherever it can run: where it cannot, they may run nowhere
 
 
 RUNNERS = {
@@ -163,9 +166,9 @@ RUNNERS = {
     "coverage": (coverage.run_coverage,),
     "python": (run_python,),
     "page": (run_page, page_impossible),
-    "arm": (run_arm, arm_impossible, "qemu"),
-    "avx512": (emulated.run_avx512, emulated.avx512_impossible, "Bochs"),
-    "oldcpu": (emulated.run_oldcpu, emulated.oldcpu_impossible, "qemu"),
+    "arm": (run_arm, arm_impossible, "qemu", ("scalar", "neon")),
+    "avx512": (emulated.run_avx512, emulated.avx512_impossible, "Bochs", ("avx512",)),
+    "oldcpu": (emulated.run_oldcpu, emulated.oldcpu_impossible, "qemu", ("scalar", "avx2")),
     "install": (run_install,),
     "fuzz": (run_fuzz, fuzz.impossible),
     "mca": (mca.run_mca, mca.impossible),

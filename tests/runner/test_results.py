@@ -194,15 +194,36 @@ def test_level_lines():
     ]
 
 
-# Guards a level that nothing ran: named, with what was left out; a failure only where nothing was.
+# Guards a level that nothing ran: named, and a failure unless the suite that is there for it cannot run here, which
+# is then the reason that is shown. Another suite that cannot run has nothing to do with it.
 def test_levels_that_ran_nowhere():
     results = [
         SuiteResult("gcc", cases=[Case("k: a [avx2]", PASSED), Case("k: a [neon]", SKIPPED, "lacks it")])
     ]
-    assert unrun_levels(results, ["avx2", "neon"]) == [
-        Case("neon", FAILED, "no suite ran a test of this level")
-    ]
+    failed = [Case("neon", FAILED, "no suite ran a test of this level")]
+    assert unrun_levels(results, ["avx2", "neon"]) == failed
     assert unrun_levels(results, ["avx2"]) == []
-    results.append(SuiteResult("arm", cases=[Case("all of it", SKIPPED, "needs a thing")], possible=False))
+    results.append(SuiteResult("page", cases=[Case("all of it", SKIPPED, "no browser")], possible=False))
+    assert unrun_levels(results, ["avx2", "neon"]) == failed
+    assert "  neon    NOWHERE" in closing_lines(results, ["avx2", "neon"])
+    needs = [Case("all of it", SKIPPED, "needs a thing")]
+    results.append(SuiteResult("arm", cases=needs, possible=False, levels=("scalar", "neon")))
     assert unrun_levels(results, ["avx2", "neon"]) == []
     assert "  neon    NOWHERE (left out: arm: needs a thing)" in closing_lines(results, ["avx2", "neon"])
+    assert unrun_levels(results, ["avx512"]) == [Case("avx512", FAILED, "no suite ran a test of this level")]
+
+
+# Guards what the above rests on: a suite that is there for a level and did not run it has failed.
+def test_suite_that_leaves_its_level_out_is_failed():
+    for case, status in {
+        Case("k: a [neon]", PASSED): [PASSED],
+        Case("k: a [neon]", SKIPPED, "why"): [SKIPPED, FAILED],
+        Case("k: a [scalar]", PASSED): [PASSED, FAILED],
+        Case("build", FAILED): [FAILED],
+    }.items():
+        result = SuiteResult("arm", cases=[case], levels=("neon",))
+        result.finish()
+        assert statuses(result.cases) == status, case
+    result = SuiteResult("arm", cases=[Case("all", SKIPPED, "why")], levels=("neon",), possible=False)
+    result.finish()
+    assert statuses(result.cases) == [SKIPPED]
