@@ -2,6 +2,7 @@
 #include "bench/session.h"
 #include "common/cli.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,7 @@ static bool take_result(bench_row *row, const json_t *from) {
         .out_tolerance = number(from, "out_tolerance"),
         .peak_gflops = number(from, "peak_gflops"),
         .ghz = number(from, "effective_ghz"),
-        .threads_used = (int)number(from, "threads_used"),
+        .threads_used = (int)fmin(INT_MAX, number(from, "threads_used")),
         .measured = true,
     };
     return true;

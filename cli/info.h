@@ -27,6 +27,8 @@ typedef struct info_report {
 
 /* What is kept of this machine (by fingerprint); false when there is nothing that can be used. */
 bool info_cache_load(info_report *report);
+/* The same of what such a file holds. */
+bool info_cache_read(info_report *report, const json_t *file);
 /* Dates the figures just measured and keeps them for later runs, unless other work disturbed them. */
 void info_cache_store(info_report *report);
 

@@ -80,7 +80,7 @@ static bool is_whole(const machine *m, const roofline *r) {
 
 /* The file is of this machine and holds what would be measured now. What is damaged, or of another version,
  * is as good as not there: it is measured again and replaced. */
-static bool read_file(info_report *report, const json_t *file) {
+bool info_cache_read(info_report *report, const json_t *file) {
     const machine *m = report->machine;
     const char *fingerprint = json_string_value(json_object_get(file, "fingerprint"));
     const char *date = json_string_value(json_object_get(file, "date"));
@@ -106,7 +106,7 @@ bool info_cache_load(info_report *report) {
     if (!set_path(report))
         return false;
     json_t *file = json_load_file(report->cache_file, JSON_REJECT_DUPLICATES, NULL);
-    const bool usable = file && read_file(report, file);
+    const bool usable = file && info_cache_read(report, file);
     json_decref(file);
     return usable;
 }

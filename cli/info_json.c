@@ -234,7 +234,8 @@ bool info_roofline_read(const json_t *object, roofline *r) {
                  *readings = json_object_get(object, "readings"), *entry;
     size_t index;
     bool sound = json_is_array(peaks) && json_is_array(bandwidth) && json_is_array(readings);
-    r->threads = (int)json_integer_value(json_object_get(object, "threads"));
+    const json_int_t threads = json_integer_value(json_object_get(object, "threads"));
+    r->threads = (int)threads;
     r->bound = (int)json_integer_value(json_object_get(object, "bound"));
     json_array_foreach(peaks, index, entry) {
         const int isa =
@@ -273,7 +274,7 @@ bool info_roofline_read(const json_t *object, roofline *r) {
         reading->bytes = (int64_t)bytes;
         r->readings++;
     }
-    return sound && r->threads > 0;
+    return sound && threads > 0 && threads <= ATTN_MAX_THREADS;
 }
 
 typedef struct fields {
