@@ -8,10 +8,14 @@ _LABEL = re.compile(r"^([.\w$]+):")
 # "bne" what clang writes "b.ne".
 _JUMP = re.compile(r"^(?:j\w+|b(?:\.?\w\w)?|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#?\w+,)\s+(\.L\w+)$")
 _FMA = re.compile(r"^(?:vfn?madd\w*ps|fml[as]\s+v\w+\.4s)\b")
-_X86_STACK = re.compile(r"\(%(rsp|rbp)\b")
-_X86_FRAME = re.compile(r"^movq\s+%rsp, %rbp$")
-_ARM_STACK = re.compile(r"\[(sp|x29)\b")
-_ARM_FRAME = re.compile(r"^(?:mov\s+x29, sp|add\s+x29, sp, .*)$")
+_ADDRESS = re.compile(r"\(%(\w+)(?:, ?%(\w+))?|\[(\w+)")  # (%base, %index, scale) of x86, [base of AArch64
+# An instruction that puts a whole number into a register: its name, what it reads, the register.
+_X86_SET = re.compile(r"^(?P<name>\w+) (?P<read>.*), ?%(?P<target>(?:[er]\w\w|r\d+d?))$")
+_ARM_SET = re.compile(r"^(?P<name>\w+) (?P<target>[xw]\d+), (?P<read>[^%]*)$")
+_NO_SET = re.compile(r"^(?:cmp|test|tst|cmn|st|cb|tb|bt)")
+_X86_COMPUTE = re.compile(r"^(?:lea|add|sub|and)q$")
+_ARM_COMPUTE = re.compile(r"^(?:mov|add|sub|and)$")
+_PUSH_OR_POP = re.compile(r"^(?:push|pop)[fqw]*\b")
 
 
 class AssemblyError(Exception):
@@ -37,7 +41,7 @@ class Loop:
     @property
     def stack_stores(self) -> tuple[str, ...]:
         """Of the accesses to the stack those that write: AT&T syntax has the target last."""
-        return tuple(line for line in self.stack if line.endswith(")") or line.startswith("st"))
+        return tuple(line for line in self.stack if line.endswith(")") or line.startswith(("st", "push")))
 
 
 def _statement(line: str) -> str:
@@ -77,25 +81,61 @@ def innermost_loops(function: str, lines: list[str]) -> list[Loop]:
         # A block behind the function's end that jumps back into it makes no loop.
         if first < at and not any(line.startswith("ret") for line in lines[first:at]):
             spans.append((first, at))
-    bases = _stack_pointers(lines)
     loops = []
     for first, last in spans:
         if any((a, b) != (first, last) and first <= a and b <= last for a, b in spans):
             continue
         body = [line for line in lines[first : last + 1] if not line.endswith(":")]
-        stack = [line for line in body if bases & set(_X86_STACK.findall(line) + _ARM_STACK.findall(line))]
+        pointers = _stack_pointers(lines[:first], {"rsp", "sp"})
+        pointers |= _stack_pointers(body, pointers)  # of the turn before
+        stack = []
+        for line in body:
+            if _accesses(line, pointers):
+                stack.append(line)
+            pointers = _stack_pointers([line], pointers)
         loops.append(Loop(function, tuple(body), tuple(stack)))
     return loops
 
 
-def _stack_pointers(lines: list[str]) -> set[str]:
-    """Registers that point into the stack: rbp and x29 only where the function makes them a frame."""
-    bases = {"rsp", "sp"}
-    if any(_X86_FRAME.match(line) for line in lines):
-        bases.add("rbp")
-    if any(_ARM_FRAME.match(line) for line in lines):
-        bases.add("x29")
-    return bases
+def _accesses(line: str, pointers: set[str]) -> bool:
+    """Whether an instruction reads or writes the stack, into which these registers point; lea only computes."""
+    if line.startswith("lea"):
+        return False
+    names = {name for address in _ADDRESS.findall(line) for name in address}
+    return bool(_PUSH_OR_POP.match(line) or pointers & names)
+
+
+def _whole(register: str) -> str:
+    """The 64 bits that a register of 32 is a part of: writing it clears the rest."""
+    return re.sub(
+        r"^(?:e(?=\w\w$)|w(?=\d))", lambda found: {"e": "r", "w": "x"}[found[0]], register
+    ).removesuffix("d")
+
+
+def _stack_pointers(lines: list[str], pointers: set[str]) -> set[str]:
+    """Registers that point into the stack after these lines, in the order in which they stand: those given, a frame's,
+    and what is computed from them. One that another number is put into does so no more."""
+    pointers = set(pointers)
+    for line in lines:
+        x86 = _X86_SET.match(line)
+        found = x86 or _ARM_SET.match(line)
+        if not found or _NO_SET.match(line):
+            continue
+        target, read = _whole(found["target"]), set(re.findall(r"\w+", found["read"]))
+        if x86:
+            copies = (
+                found["name"] == "movq" and "(" not in found["read"]
+            )  # else loaded from there, no address of it
+            computes = copies or _X86_COMPUTE.match(found["name"])
+            if not copies and found["name"] != "leaq":
+                read.add(target)  # adds to what it holds
+        else:
+            computes = _ARM_COMPUTE.match(found["name"])
+        if computes and read & pointers:
+            pointers.add(target)
+        elif target not in ("rsp", "sp"):
+            pointers.discard(target)
+    return pointers
 
 
 def hottest_loops(text: str, name: str) -> list[Loop]:

@@ -68,6 +68,29 @@ def test_rate_and_spills_are_judged_apart():
         ("\tmov\tx29, sp\n", "str q3, [x29, 64]", 0, 1),
         ("", "ldr q3, [x29, 64]", 0, 0),
         ("", "ldr q3, [x1, 64]", 0, 0),
+        ("", "pushq %rax", 0, 1),
+        ("", "popq %rax", 1, 0),
+        # Through a register that was given an address in the stack, until it is given something else.
+        ("\tleaq\t-64(%rsp), %r10\n", "vmovaps %ymm4, (%r10)", 0, 1),
+        ("\tleaq\t-64(%rsp), %r10\n", "vmovaps %ymm4, (%rdi,%r10)", 0, 1),
+        (
+            "\tmovq\t%rsp, %rax\n\taddq\t$32, %rax\n\tandq\t$-32, %rax\n",
+            "vaddps 32(%rax), %ymm1, %ymm4",
+            1,
+            0,
+        ),
+        ("\tleaq\t64(%rsp), %r10\n\tleaq\t(%r10,%rcx,4), %r11\n", "vmovaps %ymm4, 32(%r11)", 0, 1),
+        ("\tleaq\t-64(%rsp), %r10\n", "leaq 32(%r10), %r11", 0, 0),
+        ("\tleaq\t-64(%rsp), %r10\n\tmovq\t%rdi, %r10\n", "vmovaps %ymm4, (%r10)", 0, 0),
+        ("\tleaq\t-64(%rsp), %r10\n\txorl\t%r10d, %r10d\n", "vmovaps %ymm4, (%rdi,%r10)", 0, 0),
+        ("\tleaq\t-64(%rsp), %r10\n\tcmpq\t%rdi, %r10\n", "vmovaps %ymm4, (%r10)", 0, 1),
+        ("\tmovq\t8(%rsp), %r10\n", "vmovaps %ymm4, (%r10)", 0, 0),  # an address that was kept there
+        ("", "leaq 64(%rsp), %r10\n\tvmovaps %ymm4, (%r10)", 0, 1),
+        ("", "vmovaps %ymm4, (%r10)\n\tleaq 64(%rsp), %r10", 0, 1),  # in the next turn
+        ("\tadd\tx10, sp, 16\n", "str q3, [x10]", 0, 1),
+        ("\tmov\tx10, sp\n\tadd\tx11, x10, x3\n", "ldr q3, [x11, 16]", 1, 0),
+        ("\tadd\tx10, sp, 16\n\tldr\tx10, [x0]\n", "str q3, [x10]", 0, 0),
+        ("\tadd\tx10, sp, 16\n\tmov\tw10, 3\n", "str q3, [x0, x10]", 0, 0),
     ],
 )
 def test_stack_accesses(before, access, reads, writes):
