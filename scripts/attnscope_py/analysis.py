@@ -8,11 +8,13 @@ within a run.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from . import regimes, twoterm
 from . import statistics as st
-from .results import STAGES, Row, Run, parse_id
+from .reading import parse_id
+from .results import STAGES, Row, Run
 from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, window_reach
 
 PEAK_LIMIT = 105.0  # percent; more is a fault of the measurement
@@ -158,6 +160,29 @@ class Section:
     stages: list[StageShare]
     speed_ups: list[SpeedUp]
     against_dense: list[AgainstDense]
+    within: list[Any] | None = field(default=None, repr=False)  # comparisons.crossovers() keeps its own here
+
+    @property
+    def presets(self) -> list[str]:
+        """The model shapes that its rows stand for."""
+        rows = [p.row for s in self.series for p in s.points]
+        rows += [p.row for s in self.stages for p in s.points.values()]
+        return sorted({name for row in rows for name in row.presets})
+
+    @property
+    def label(self) -> str:
+        names = self.presets
+        return f"{', '.join(names)}: {self.group.label}" if names else self.group.label
+
+    def of_run(self, run: Run) -> Section:
+        """What it says of one run."""
+        if all(s.run is run for s in (*self.series, *self.stages)):
+            return self
+        kept = [
+            [found for found in some if found.run is run]
+            for some in (self.series, self.stages, self.speed_ups, self.against_dense)
+        ]
+        return Section(self.group, *kept)
 
     @property
     def variants(self) -> list[Variant]:

@@ -173,7 +173,7 @@ def end_labels(
         }
         for label, centre in zip(labels, centres, strict=True)
     ]
-    chart = alt.Chart(alt.Data(values=values))
+    chart = alt.Chart(theme.data(values))
     leaders = chart.mark_rule(strokeWidth=1.2, strokeDash=[1, 2]).encode(
         x=x,
         x2=alt.X2(value=width + LABEL_GAP - 4),
@@ -205,7 +205,7 @@ def marked_lengths(
         row = 0 if centre - half > free[0] + 6 else 1
         free[row] = centre + half
         values.append({"at": n, "label": text, "row": row})
-    chart = alt.Chart(alt.Data(values=values))
+    chart = alt.Chart(theme.data(values))
     layers = [chart.mark_rule(color=theme.MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x)]
     for row in (0, 1):
         layers.append(

@@ -146,14 +146,15 @@ def _panel(section: Section, kind: _Kind, dots: Sequence[_Dot]) -> Panel:
     height = _ROW_HEIGHT * place
     y = alt.Y("place:Q", scale=alt.Scale(domain=[place - 0.5, -0.5], nice=False), axis=None)
     x = alt.X("at:Q", title=kind.axis, scale=scale, axis=axis)
-    names = alt.Chart(alt.Data(values=rows)).encode(y=y)
-    chart = alt.Chart(alt.Data(values=[row for row in rows if "at" in row])).encode(y=y)
+    names = alt.Chart(theme.data(rows)).encode(y=y)
+    chart = alt.Chart(theme.data([row for row in rows if "at" in row])).encode(y=y)
     reference = [
-        alt.Chart(alt.Data(values=[{"at": value}])).mark_rule(color=theme.INK, strokeWidth=1).encode(x=x)
+        alt.Chart(theme.data([{"at": value}])).mark_rule(color=theme.INK, strokeWidth=1).encode(x=x)
         for value in ([kind.around] if kind.log else [])
     ]
     stroke = alt.Stroke("colour:N", scale=None)
-    left = -_CHARACTER * max(len(str(row["label"])) for row in rows)
+    # A variant's name has its row to itself, and reaches into the plot.
+    left = -_CHARACTER * max(len(str(row["label"])) for row in rows if "at" in row)
     layers = [
         *reference,
         *(

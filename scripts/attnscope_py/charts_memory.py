@@ -1,4 +1,4 @@
-"""Workspace over n: the memory that a call needs beside its tensors."""
+"""Memory over n: the workspace that a call needs beside its tensors, and what was resident while it ran."""
 
 from __future__ import annotations
 
@@ -22,12 +22,20 @@ _SIZE_EXPR = (
 
 def _workspace(s: Series) -> list[lines.Shown]:
     """It is counted, not measured: it has no interval. None at all has no place on a logarithmic axis."""
-    return [lines.Shown(p.n, p.row, size, size, size) for p in s.points if (size := p.row.workspace_bytes)]
+    return [
+        lines.Shown(p.n, p.row, size, size, size, False) for p in s.points if (size := p.row.workspace_bytes)
+    ]
 
 
-def _quantity(series: list[Series]) -> lines.Quantity:
-    title = "workspace of one call"
-    axis = axes.log_axis(lines.numbers(series, _workspace), lines.HEIGHT)
+def _resident(s: Series) -> list[lines.Shown]:
+    """Pages that the kernel counts, one peak a row: without an interval too."""
+    return [
+        lines.Shown(p.n, p.row, size, size, size, False) for p in s.points if (size := p.row.resident_bytes)
+    ]
+
+
+def _quantity(title: str, values: lines.Values, series: list[Series]) -> lines.Quantity:
+    axis = axes.log_axis(lines.numbers(series, values), lines.HEIGHT)
     powers = [2.0**e for e in range(61) if axis.low <= 2.0**e <= axis.high]
     step = max(1, round(len(powers) / 6))
     ticks = [power for power in powers if (math.log2(power) % 10) % step == 0]
@@ -37,58 +45,78 @@ def _quantity(series: list[Series]) -> lines.Quantity:
         scale=axis.scale(),
         axis=alt.Axis(values=ticks, labelExpr=_SIZE_EXPR, grid=True),
     )
-    return lines.Quantity(title, _workspace, axis, y, formats.size, exact=True)
+    return lines.Quantity(title, values, axis, y, formats.size, exact=True)
 
 
-def _alike(series: list[Series]) -> list[list[Series]]:
+def _alike(series: list[Series], values: lines.Values) -> list[list[Series]]:
     """Series that need the same at every length: one line is enough for them."""
     found: dict[tuple, list[Series]] = {}
     for s in series:
-        found.setdefault(tuple((p.at, p.value) for p in _workspace(s)), []).append(s)
+        found.setdefault(tuple((p.at, p.value) for p in values(s)), []).append(s)
     return list(found.values())
 
 
+# What is drawn, as it is called in a panel's title, and on its axis.
+_KINDS = (
+    ("workspace", "workspace of one call", _workspace),
+    ("resident", "resident more than before", _resident),
+)
+
+
+def _panel(
+    section: Section, kind: str, quantity: lines.Quantity, series: list[Series], marks: theme.Marks
+) -> Panel:
+    """Of one machine, at its widest ISA level."""
+    isa = max((s.isa for s in series), key=isa_rank)
+    alike = _alike([s for s in series if s.isa == isa], quantity.values)
+    some = [same[0] for same in alike]
+    others = {id(same[0]): len(same) - 1 for same in alike}
+    name = f"{lines.name_of(section, some[0], isa)}: {kind}"
+    last = {id(s): quantity.values(s)[-1] for s in some}
+    said = "; ".join(
+        f"{', '.join(s.variant.label for s in same)} {formats.size(last[id(same[0])].value)} at n={last[id(same[0])].at}"
+        for same in alike
+    )
+
+    def label(s: Series) -> tuple[str, ...]:
+        more = (f"and {others[id(s)]} more",) if others[id(s)] else ()
+        return (*lines.wrap_pattern(s.variant.label), *more, formats.size(last[id(s)].value))
+
+    words = f"{name}, at the largest n: {said}."
+    return lines.line_panel(section, name, some, quantity, label, marks, words)
+
+
 def memory(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
-    """A panel for each machine, at its widest ISA level: others differ by little, and stand in the table."""
-    series = [s for s in section.series if len(_workspace(s)) > 1]
-    if not series:
-        return None
+    """Panels for each machine, at its widest ISA level: others differ by little, and stand in the table."""
     panels: list[Panel] = []
-    quantity = _quantity(series)
-    for run in lines.runs_of(series):
-        isa = max((s.isa for s in series if s.run is run), key=isa_rank)
-        alike = _alike([s for s in series if s.run is run and s.isa == isa])
-        some = [same[0] for same in alike]
-        others = {id(same[0]): len(same) - 1 for same in alike}
-        name = lines.name_of(section, some[0], isa)
-        last = {id(s): _workspace(s)[-1] for s in some}
-        said = "; ".join(
-            f"{', '.join(s.variant.label for s in same)} {formats.size(last[id(same[0])].value)} at n={last[id(same[0])].at}"
-            for same in alike
-        )
-
-        def label(
-            s: Series, last: dict[int, lines.Shown] = last, others: dict[int, int] = others
-        ) -> tuple[str, ...]:
-            more = (f"and {others[id(s)]} more",) if others[id(s)] else ()
-            return (*lines.wrap_pattern(s.variant.label), *more, formats.size(last[id(s)].value))
-
-        words = f"{name}, workspace at the largest n: {said}."
-        panels.append(lines.line_panel(section, name, some, quantity, label, marks, words))
+    drawn: list[Series] = []
+    shown = {kind: [s for s in section.series if len(values(s)) > 1] for kind, _title, values in _KINDS}
+    if not shown["workspace"]:
+        return None
+    quantities = {
+        kind: _quantity(title, values, shown[kind]) for kind, title, values in _KINDS if shown[kind]
+    }
+    for run in lines.runs_of(shown["workspace"]):
+        for kind, quantity in quantities.items():
+            some = [s for s in shown[kind] if s.run is run]
+            if some:
+                panels.append(_panel(section, kind, quantity, some, marks))
+                drawn += some
     return Figure(
         f"memory{suffix}",
-        "Workspace against length",
-        _caption(section, series),
+        "Memory against length",
+        _caption(section, drawn),
         panels,
         _table(section),
-        left_out=_left_out(section, series),
+        left_out=_left_out(section, shown["workspace"]),
     )
 
 
 def _caption(section: Section, series: list[Series]) -> tuple[str, ...]:
     meaning = (
-        "What a call needs beside Q, K, V and the output, as its plan says, to the byte; in the table beside what those take. "
-        "At the widest ISA level; others stand in the table. Patterns that need the same share a line."
+        "Workspace: what a call needs beside Q, K, V and the output, as its plan says, to the byte. Resident: how much more "
+        "than just before the process had in memory at most while the row was made and measured, tensors and workspaces "
+        "of all threads. At the widest ISA level; others stand in the table. Patterns that need the same share a line."
     )
     return (f"{section.group.label}.", meaning, *provenance(lines.runs_of(series)))
 
@@ -102,13 +130,15 @@ def _table(section: Section) -> Table:
             f"{p.n}",
             f"{p.row.workspace_bytes:.0f}",
             formats.size(p.row.workspace_bytes),
+            formats.size(p.row.resident_bytes) if p.row.resident_bytes is not None else "",
             formats.size(p.row.bytes_compulsory) if p.row.bytes_compulsory else "",
         )
         for s in section.series
         for p in s.points
         if p.row.workspace_bytes is not None
     )
-    columns = ("pattern · algorithm", "ISA level", "n", "workspace, bytes", "workspace", "Q, K, V and output")
+    columns = ("pattern · algorithm", "ISA level", "n", "workspace, bytes", "workspace", "resident")
+    columns += ("Q, K, V and output",)
     return Table((*lines.machine_column(section), *columns), rows)
 
 

@@ -12,7 +12,7 @@ from .figures import Figure, Panel, Table, panel, provenance
 from .roofline import Ceilings, ceilings, gflops, intensity, limit_text
 from .series import Point, Series
 
-_WIDTH, _HEIGHT = 400, 270
+_WIDTH, _HEIGHT = 290, 270
 _TITLE_X, _TITLE_Y = "useful FLOP per compulsory byte", "useful GFLOP/s"
 _ROW = 12  # pixels between names above the plot
 
@@ -75,14 +75,14 @@ def _slopes(plane: _Plane, limits: Ceilings) -> list[alt.Chart]:
                 "label": f"{name} {formats.significant(rate)} GB/s",
             }
         )
-    chart = alt.Chart(alt.Data(values=values))
+    chart = alt.Chart(theme.data(values))
     end = alt.X("end:Q", scale=plane.x_scale, title=_TITLE_X)
     return [
         chart.mark_rule(color=theme.MUTED, strokeWidth=1.2).encode(
             x=plane.x, x2="end:Q", y=plane.y, y2="top:Q"
         ),
         *(
-            alt.Chart(alt.Data(values=[value]))
+            alt.Chart(theme.data([value]))
             .mark_rule(color=theme.MUTED, strokeWidth=0.8, strokeDash=[1, 2])
             .encode(
                 x=end,
@@ -92,7 +92,7 @@ def _slopes(plane: _Plane, limits: Ceilings) -> list[alt.Chart]:
             for value in values
         ),
         *(
-            alt.Chart(alt.Data(values=[value]))
+            alt.Chart(theme.data([value]))
             .mark_text(align="left", baseline="middle", dx=3, fontSize=11, color=theme.MUTED)
             .encode(x=end, y=alt.value(value["above"]), text="label:N")
             for value in values
@@ -110,7 +110,7 @@ def _roofs(plane: _Plane, limits: Ceilings, isa: str, series: Sequence[Series]) 
     layers = []
     for rate, label, dash in values:
         chart = alt.Chart(
-            alt.Data(values=[{"at": axes.rounded(ridge), "end": plane.right, "y": rate, "label": label}])
+            theme.data([{"at": axes.rounded(ridge), "end": plane.right, "y": rate, "label": label}])
         )
         layers += [
             chart.mark_rule(color=theme.MUTED, strokeWidth=1.6, strokeDash=dash).encode(
@@ -149,7 +149,7 @@ def _dots(plane: _Plane, series: Sequence[Series], marks: theme.Marks) -> list[a
         said = (*lines.wrap_pattern(s.variant.label), last["value"])
         labels.append(axes.EndLabel(last["at"], last["y"], said, colour, keys))
     stroke = alt.Stroke("colour:N", scale=None)
-    chart = alt.Chart(alt.Data(values=values)).encode(x=plane.x, y=plane.y, detail="variant:N")
+    chart = alt.Chart(theme.data(values)).encode(x=plane.x, y=plane.y, detail="variant:N")
     places = {"n": "n", "per_byte": _TITLE_X}
     return [
         alt.layer(

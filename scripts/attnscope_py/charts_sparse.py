@@ -25,6 +25,7 @@ def _quantity(found: dict[tuple, AgainstDense], series: list[Series]) -> lines.Q
                 100 * of.efficiency,
                 100 * of.ratio.low / of.pair_ratio,
                 100 * of.ratio.high / of.pair_ratio,
+                of.disturbed,
             )
             for p in s.points
             if (of := found.get((id(s.run), s.variant, s.isa, p.n)))
@@ -38,7 +39,7 @@ def _quantity(found: dict[tuple, AgainstDense], series: list[Series]) -> lines.Q
 
 def _full(quantity: lines.Quantity) -> alt.Chart:
     """The line at 100 %."""
-    chart = alt.Chart(alt.Data(values=[{"full": 100}])).mark_rule(color=theme.INK, strokeWidth=1)
+    chart = alt.Chart(theme.data([{"full": 100}])).mark_rule(color=theme.INK, strokeWidth=1)
     return chart.encode(y=alt.Y("full:Q", scale=quantity.axis.scale(), title=quantity.title))
 
 
@@ -106,7 +107,7 @@ def efficiency(section: Section, marks: theme.Marks, suffix: str) -> Figure | No
         f"{section.group.label}.",
         meaning,
         INTERVALS,
-        *lines.hollow_sentence(series),
+        *lines.hollow_sentence(series, quantity.values),
         *provenance(lines.runs_of(series)),
     )
     left_out = [

@@ -12,7 +12,7 @@ from .analysis import Section, SpeedUp, largest_common
 from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
 from .series import BASE_ISA, isa_rank
 
-_WIDTH, _ROW_HEIGHT = 380, 34
+_WIDTH, _ROW_HEIGHT = 380, 52
 _FACTORS = tuple(2.0**e for e in range(-6, 11))
 _CHARACTER = 6.5  # pixels, at most
 
@@ -23,6 +23,12 @@ def _apart(values: Sequence[float], texts: Sequence[str], low: float, high: floa
     wanted = [_WIDTH * math.log(value / low) / span for value in values]
     widths = [_CHARACTER * len(text) + 6 for text in texts]
     return [low * math.exp(span * x / _WIDTH) for x in axes.spread(wanted, widths, -30, _WIDTH + 30)]
+
+
+def _beside_one(low: float, high: float) -> float:
+    """Where names begin: right of the line at 1, where that leaves them room."""
+    one = _WIDTH * math.log(1 / low) / math.log(high / low)
+    return one + 6 if one < 0.3 * _WIDTH else 0
 
 
 def _keys(s: SpeedUp) -> dict[str, str]:
@@ -66,9 +72,7 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
         "row:N",
         title=None,
         sort=list(rows.values()),
-        axis=alt.Axis(
-            labelLimit=400, ticks=False, domain=False, labelColor=theme.INK, grid=True, labelPadding=8
-        ),
+        axis=alt.Axis(labels=False, ticks=False, domain=False, grid=True),
     )
     colour = alt.Color("isa:N", scale=theme.isa_scale(levels), legend=None)
     values = [
@@ -86,9 +90,11 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
         }
         for s in some
     ]
-    chart = alt.Chart(alt.Data(values=values))
-    one = alt.Chart(alt.Data(values=[{"one": 1}])).mark_rule(color=theme.INK, strokeWidth=1)
-    texts = alt.Chart(alt.Data(values=_texts(some, rows, low, high)))
+    chart = alt.Chart(theme.data(values))
+    one = alt.Chart(theme.data([{"one": 1}])).mark_rule(color=theme.INK, strokeWidth=1)
+    texts = alt.Chart(theme.data(_texts(some, rows, low, high)))
+    # Above the dots: beside the plot they would take more room than it.
+    names = alt.Chart(theme.data([{"row": name, "variant": label} for label, name in rows.items()]))
     place = alt.X("place:Q", scale=scale, title=title_x)
     dots = [
         chart.mark_rule(strokeWidth=2).encode(
@@ -112,6 +118,9 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
     layers = [
         one.encode(x=alt.X("one:Q", scale=scale, title=title_x)),
         alt.layer(*dots),
+        names.mark_text(align="left", dy=19, fontSize=theme.SMALL, color=theme.INK).encode(
+            x=alt.value(_beside_one(low, high)), y=y, text="row:N"
+        ),
         texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(x=place, y=y, text="label:N"),
         texts.mark_text(fontSize=theme.SMALL, fontWeight="bold", color=theme.INK).encode(
             x=place, y=alt.value(-8), text="heading:N"

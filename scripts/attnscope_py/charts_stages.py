@@ -55,7 +55,7 @@ def _hollow(some: list[StageShare], x: alt.X) -> list[alt.Chart]:
     ]
     if not values:
         return []
-    chart = alt.Chart(alt.Data(values=values)).mark_point(shape="circle", size=34, strokeWidth=1.5, opacity=1)
+    chart = alt.Chart(theme.data(values)).mark_point(shape="circle", size=34, strokeWidth=1.5, opacity=1)
     # Fields and not properties of the mark, which would take the legend's own away.
     edge, fill = alt.Stroke("edge:N", scale=None), alt.Fill("fill:N", scale=None)
     return [chart.encode(x=x, y=alt.value(-7), stroke=edge, fill=fill, **theme.marker_legend(True))]
@@ -71,7 +71,7 @@ def _names(last: list[dict[str, object]], scale: alt.Scale) -> list[alt.Chart]:
         | {key: part[key] for key in theme.TOGGLES if key in part}
         for part, centre in zip(last, centres, strict=True)
     ]
-    chart = alt.Chart(alt.Data(values=values))
+    chart = alt.Chart(theme.data(values))
     text = chart.mark_text(align="left", fontSize=theme.SMALL, color=theme.INK, baseline="middle")
     rule = chart.mark_rule(color=theme.MUTED, strokeWidth=1)
     return [
@@ -83,7 +83,7 @@ def _names(last: list[dict[str, object]], scale: alt.Scale) -> list[alt.Chart]:
 def _share_panel(some: list[StageShare], stages: list[str], length_name: str, name: str) -> Panel:
     """A bar for each length, whose parts are the stages' shares."""
     bars = {s.n: _bar(s) for s in some}
-    chart = alt.Chart(alt.Data(values=[part for parts in bars.values() for part in parts]))
+    chart = alt.Chart(theme.data([part for parts in bars.values() for part in parts]))
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X(
         "n:N",
@@ -143,7 +143,7 @@ def _stage_marks(
         for s in some
         if (p := s.points.get(stage))
     ]
-    chart = alt.Chart(alt.Data(values=values)).encode(x=x)
+    chart = alt.Chart(theme.data(values)).encode(x=x)
     return alt.layer(
         chart.mark_area(color=colour, opacity=0.35).encode(
             y=alt.Y("low:Q", scale=axis.scale(), title=_TIME), y2="high:Q"

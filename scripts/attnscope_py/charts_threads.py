@@ -24,6 +24,9 @@ class _Scaling:
     points: dict[int, Point]
     n: int
 
+    def disturbed(self, threads: int) -> bool:
+        return self.points[threads].row.disturbed or self.points[self.base].row.disturbed
+
 
 def family(section: Section, sections: Sequence[Section]) -> list[Section]:
     """The sections of the same problem with any number of threads, by that; none unless this is the first."""
@@ -61,7 +64,7 @@ def _ideal(found: Sequence[_Scaling], quantity: lines.Quantity, x: alt.X) -> alt
     """As many times as fast as there are threads."""
     base, most = min(f.base for f in found), max(max(f.points) for f in found)
     values = [{"at": base, "y": 1.0}, {"at": most, "y": most / base}]
-    chart = alt.Chart(alt.Data(values=values)).mark_line(color=theme.MUTED, strokeDash=[3, 3], strokeWidth=1)
+    chart = alt.Chart(theme.data(values)).mark_line(color=theme.MUTED, strokeDash=[3, 3], strokeWidth=1)
     return chart.encode(x=x, y=quantity.y)
 
 
@@ -75,7 +78,7 @@ def threads(section: Section, others: Sequence[Section], marks: theme.Marks, suf
     def values(s: Series) -> list[lines.Shown]:
         of = found[id(s)]
         return [
-            lines.Shown(count, of.points[count].row, ratio.value, ratio.low, ratio.high)
+            lines.Shown(count, of.points[count].row, ratio.value, ratio.low, ratio.high, of.disturbed(count))
             for count, ratio in of.ratios.items()
         ]
 
@@ -121,14 +124,14 @@ def threads(section: Section, others: Sequence[Section], marks: theme.Marks, suf
     return Figure(
         f"threads{suffix}",
         "Thread scaling",
-        _caption(section, series),
+        _caption(section, series, values),
         panels,
         _table(section, series, found),
         left_out=_left_out(section, series),
     )
 
 
-def _caption(section: Section, series: Sequence[Series]) -> tuple[str, ...]:
+def _caption(section: Section, series: Sequence[Series], values: lines.Values) -> tuple[str, ...]:
     problem = dataclasses.replace(section.group, threads=None)
     meaning = (
         "At the largest n that was measured with every number of threads, against the fewest. Dashed: twice the threads, half "
@@ -139,7 +142,7 @@ def _caption(section: Section, series: Sequence[Series]) -> tuple[str, ...]:
         meaning,
         INTERVALS,
         SIDE_BY_SIDE,
-        *lines.hollow_sentence(series),
+        *lines.hollow_sentence(series, values),
         *provenance(lines.runs_of(series)),
     )
 
@@ -156,7 +159,8 @@ def _table(section: Section, series: Sequence[Series], found: dict[int, _Scaling
             f"{formats.significant(ratio.value)}x",
             f"{formats.significant(ratio.low)} to {formats.significant(ratio.high)}",
             f"{100 * ratio.value * of.base / count:.0f} %",
-            formats.cpu_share(of.points[count].row),
+            formats.cpu_share(of.points[count].row)
+            + (f", {of.base} disturbed" if of.points[of.base].row.disturbed and count != of.base else ""),
         )
         for s in series
         for of in (found[id(s)],)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
-import time
 from collections.abc import Sequence
 
-from .launch import PYTHON_VARIABLE, Program, one_line
+from .launch import Program, one_line
 from .output import same_file
-from .results import ResultError, load_runs
+from .reading import load_runs
+from .results import ResultError
 
 _EXAMPLES = """\
 examples:
@@ -52,82 +51,24 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def how_to_install() -> str:
-    """The commands that bring the packages, which can be pasted as they are, in any directory."""
-    above = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    setup = os.path.join(above, "setup.sh")
-    if os.path.exists(setup):
-        # A source tree: its builds run reports with the Python of its .venv.
-        return f"{shlex.quote(setup)} python, which makes .venv for attnscope built in this tree"
-    requirements = shlex.quote(os.path.join(above, "requirements.txt"))
-    python = shlex.quote(sys.executable)
-    if sys.prefix != sys.base_prefix:
-        return f"{python} -m pip install -r {requirements}"
-    # Never into the system's Python: Debian and others refuse that.
-    place = os.path.join(os.path.expanduser("~"), ".local", "share", "attnscope", "venv")
-    venv = shlex.quote(place)
-    return (
-        f"{python} -m venv {venv} && {venv}/bin/pip install -r {requirements} && "
-        f"export {PYTHON_VARIABLE}={venv}/bin/python"
-    )
-
-
-def too_old() -> str:
-    """What is said when this Python is older than the programs need; nothing otherwise."""
-    if sys.version_info >= (3, 11):  # noqa: UP036 - whatever python3 is started, it is told
-        return ""
-    return (
-        f"{sys.executable} is Python {sys.version_info.major}.{sys.version_info.minor}; 3.11 or newer is needed: "
-        f"set {PYTHON_VARIABLE} to one"
-    )
-
-
-def not_installed(error: ImportError) -> str:
-    return f"the Python package {error.name} is not installed for {sys.executable}; run: {how_to_install()}"
-
-
-class Progress:
-    """Says on a terminal what is being drawn, once that has taken two seconds."""
-
-    def __init__(self, total: int):
-        self._total = total
-        self._done = 0
-        self._start = time.monotonic()
-        self._shown = False
-
-    def step(self, name: str) -> None:
-        self._done += 1
-        if sys.stderr.isatty() and time.monotonic() - self._start > 2:
-            print(f"\r\033[Kdrawing {self._done}/{self._total}: {name}", end="", file=sys.stderr, flush=True)
-            self._shown = True
-
-    def close(self) -> None:
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     arguments = _arguments(argv)
-    if too_old():
-        fail(too_old())
     # Whatever the report's files will be called, none of them can be an input.
     for path in arguments.files if arguments.out is not None else ():
         name = os.path.basename(os.path.realpath(path))
         if same_file(os.path.join(arguments.out, name), path) and name.endswith((".html", ".svg", ".png")):
             fail(f"{path}: named as an input, and in {arguments.out} the report may replace it")
     # What is wrong with a file is said before anything large is loaded.
-    try:
-        runs = load_runs(arguments.files)
-    except ResultError as error:
-        fail(error, error.exit_code)
-    try:
+    with PROGRAM.packages():
+        try:
+            runs = load_runs(arguments.files)
+        except ResultError as error:
+            fail(error, error.exit_code)
         from . import analysis, summary, text_table
 
         if not arguments.table:
             from . import draw
-    except ImportError as error:
-        fail(not_installed(error))
     sections = analysis.sections(runs)
     warnings = summary.warnings(runs)
     try:

@@ -6,14 +6,12 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from . import strict_json
-from .command import not_installed, too_old
 from .launch import Program, one_line
 from .output import write_file
-from .results import ResultError, load_runs
+from .reading import load_runs
+from .results import ResultError, Run
 
 _EXAMPLES = """\
 examples:
@@ -48,12 +46,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _write(path: str, analysis: dict[str, Any]) -> None:
-    root = strict_json.loads(Path(path).read_bytes())
-    assert isinstance(root, dict)
-    write_file(
-        path, json.dumps(root | {"analysis": analysis}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    )
+def _write(run: Run, analysis: dict[str, Any]) -> None:
+    whole = run.raw | {"analysis": analysis}
+    write_file(run.path, json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _counted(number: int, one: str, several: str) -> str:
@@ -63,20 +58,16 @@ def _counted(number: int, one: str, several: str) -> str:
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     arguments = _arguments(argv)
-    if too_old():
-        fail(too_old())
     if not arguments.shown:
         for path in arguments.files:
             if os.path.exists(path) and not os.path.isfile(path):
                 fail(f"{path} is not a regular file, into which an analysis could be written; see --print")
-    try:
-        runs = load_runs(arguments.files)
-    except ResultError as error:
-        fail(error, error.exit_code)
-    try:
+    with PROGRAM.packages():
+        try:
+            runs = load_runs(arguments.files)
+        except ResultError as error:
+            fail(error, error.exit_code)
         from . import analysis, analysis_text, record
-    except ImportError as error:
-        fail(not_installed(error))
     found = [(run, analysis.sections([run])) for run in runs]
     if arguments.shown:
         parts = [analysis_text.text(run, sections, name=len(runs) > 1) for run, sections in found]
@@ -85,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     # All are computed before the first is written.
     for run, made in [(run, record.analysis_object(sections)) for run, sections in found]:
         try:
-            _write(run.path, made)
+            _write(run, made)
         except OSError as error:
             fail(f"cannot write {run.path}: {error.strerror}")
         series, crossovers = _counted(len(made["series"]), "series", "series"), len(made["crossovers"])

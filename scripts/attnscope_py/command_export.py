@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from . import strict_json
-from .command import not_installed, too_old
 from .launch import Program, one_line
 from .output import same_file, write_file
-from .results import ResultError, load_run
+from .reading import load_run
+from .results import ResultError
 
 # Known without what makes them, so that --help needs no package.
 FORMATS = {
@@ -64,22 +62,17 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
-    if too_old():
-        fail(too_old())
     arguments = _arguments(argv)
-    try:
-        from .exports import MAKERS
-    except ImportError as error:
-        fail(not_installed(error))
     if arguments.out is not None and same_file(arguments.out, arguments.file):
         fail(f"{arguments.out}: named as an input and as an output")
-    try:
-        run = load_run(arguments.file)
-    except ResultError as error:
-        fail(error, error.exit_code)
-    raw = strict_json.loads(Path(arguments.file).read_bytes())
-    assert isinstance(raw, dict)
-    text = MAKERS[arguments.format](run, raw)
+    with PROGRAM.packages():
+        from .exports import MAKERS
+
+        try:
+            run = load_run(arguments.file)
+        except ResultError as error:
+            fail(error, error.exit_code)
+    text = MAKERS[arguments.format](run)
     if arguments.out is None:
         PROGRAM.print_out(text)
     else:

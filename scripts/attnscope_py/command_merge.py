@@ -6,14 +6,12 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
-from . import strict_json
-from .command import too_old
 from .launch import Program, one_line
-from .merging import MergeError, Source, by_machine, join
+from .merging import MergeError, by_machine, join
 from .output import write_file
-from .results import ResultError, load_run
+from .reading import load_run
+from .results import ResultError
 
 PROGRAM = Program("attnscope merge")
 fail = PROGRAM.fail
@@ -55,23 +53,15 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _load(path: str) -> Source:
-    run = load_run(path)
-    raw = strict_json.loads(Path(path).read_bytes())
-    assert isinstance(raw, dict)
-    return Source(run, raw)
-
-
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns or raises SystemExit with its exit code."""
     arguments = _arguments(argv)
-    if too_old():
-        fail(too_old())
-    try:
-        groups = by_machine([_load(path) for path in arguments.files])
-        joined = {machine: join(group, arguments.prefer) for machine, group in groups.items()}
-    except (ResultError, MergeError) as error:
-        fail(error, error.exit_code)
+    with PROGRAM.packages():
+        try:
+            groups = by_machine([load_run(path) for path in arguments.files])
+            joined = {machine: join(group, arguments.prefer) for machine, group in groups.items()}
+        except (ResultError, MergeError) as error:
+            fail(error, error.exit_code)
     # All is joined before the first is written.
     try:
         os.makedirs(arguments.out, exist_ok=True)

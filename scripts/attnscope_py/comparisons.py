@@ -102,29 +102,27 @@ def _pairs(
 
 def crossovers(sections: Sequence[Section]) -> list[Crossover]:
     """Of every run: naive against flash, patterns of different kinds, ISA levels, and one thread against several."""
-    found = []
-    for section in sections:
+    within = [c for section in sections for c in _within(section)]
+    return within + _compared("threads", _against_one(sections))
+
+
+def _within(section: Section) -> list[Crossover]:
+    """Those of one section, compared once."""
+    if section.within is None:
         series = [s for s in section.series if len(s.lengths) > 1]
         attention = [s for s in series if s.group.kind == "attention"]
         levels = sorted(series, key=lambda s: isa_rank(s.isa))
-        for kind, pairs in (
-            (
-                "algorithm",
-                _pairs(attention, lambda s: (_without_algorithm(s), s.isa), lambda s: s.variant.algorithm),
+        pairs = {
+            "algorithm": _pairs(
+                attention, lambda s: (_without_algorithm(s), s.isa), lambda s: s.variant.algorithm
             ),
-            (
-                "pattern",
-                _pairs(
-                    attention,
-                    lambda s: (_without_pattern(s), s.isa),
-                    lambda s: pattern_class(s.variant.pattern),
-                ),
+            "pattern": _pairs(
+                attention, lambda s: (_without_pattern(s), s.isa), lambda s: pattern_class(s.variant.pattern)
             ),
-            ("isa", _pairs(levels, lambda s: (s.variant,), lambda s: s.isa)),
-        ):
-            found += _compared(kind, pairs)
-    found += _compared("threads", _against_one(sections))
-    return found
+            "isa": _pairs(levels, lambda s: (s.variant,), lambda s: s.isa),
+        }
+        section.within = [c for kind, some in pairs.items() for c in _compared(kind, some)]
+    return section.within
 
 
 def _compared(kind: str, pairs: Sequence[tuple[Series, Series]]) -> list[Crossover]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from altair.utils import schemapi
 
 from . import (
     charts_machines,
@@ -14,15 +23,19 @@ from . import (
     charts_speedup,
     charts_stages,
     charts_threads,
+    fonts,
     page,
     render,
     theme,
 )
 from .analysis import Section
-from .command import Progress
 from .figures import Figure
+from .output import Directory
 from .results import Run
-from .summary import statements
+from .summary import parts
+
+_MOST_WORKERS = 8
+_WORTH_A_WORKER = 12  # pictures
 
 # In the order of the page.
 _CHARTS = (
@@ -36,6 +49,26 @@ _CHARTS = (
     charts_memory.memory,
     charts_machines.machines,
 )
+
+
+class Progress:
+    """Says on a terminal what is being drawn, once that has taken two seconds."""
+
+    def __init__(self, total: int):
+        self._total = total
+        self._done = 0
+        self._start = time.monotonic()
+        self._shown = False
+
+    def step(self, name: str) -> None:
+        self._done += 1
+        if sys.stderr.isatty() and time.monotonic() - self._start > 2:
+            print(f"\r\033[Kdrawing {self._done}/{self._total}: {name}", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def close(self) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def figures(sections: Sequence[Section]) -> list[tuple[Section, list[Figure]]]:
@@ -55,37 +88,75 @@ def figures(sections: Sequence[Section]) -> list[tuple[Section, list[Figure]]]:
     return result
 
 
+@dataclass(frozen=True)
+class _Task:
+    """One picture: a figure for its files, or a panel for the page."""
+
+    figure: Figure
+    panel: int | None  # its number
+
+
+def _draw(task: _Task) -> tuple[bytes, bytes] | str:
+    """SVG and PNG of a figure, or a panel's SVG."""
+    if task.panel is not None:
+        return render.panel_svg(task.figure.panels[task.panel], f"{task.figure.name}-{task.panel}")
+    svg = render.figure_svg(task.figure)
+    return render.svg_file(svg), render.png_file(svg)
+
+
+@contextlib.contextmanager
+def _drawing(tasks: Sequence[_Task]) -> Iterator[Iterator[tuple[bytes, bytes] | str]]:
+    """Draws all of them, in order: on every CPU that this process may use, where that is worth starting a renderer on
+    each, which takes a second."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    workers = min(cpus, _MOST_WORKERS, len(tasks) // _WORTH_A_WORKER)
+    if workers < 2:
+        yield map(_draw, tasks)
+        return
+    fonts.css()  # once for all
+    # Copies of this process, which have all modules; no renderer and none of its threads has been started here yet.
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+        try:
+            yield pool.map(_draw, tasks)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def report(runs: list[Run], sections: list[Section], warnings: list[str], directory: str) -> list[str]:
     """Draws everything, writes it into the directory, and returns the names of the files."""
-    planned = figures(sections)
-    total = sum(1 + len(figure.panels) for _, found in planned for figure in found)
-    progress = Progress(total)
+    # What figures() makes is checked against Vega-Lite's schema by its tests, not once more for every user.
+    with schemapi.debug_mode(False):
+        planned = figures(sections)
+    tasks = [
+        _Task(figure, index)
+        for _, found in planned
+        for figure in found
+        for index in (None, *range(len(figure.panels)))
+    ]
+    progress = Progress(len(tasks))
     names = []
     try:
-        with render.Output(directory) as output:
+        with Directory(directory) as output, _drawing(tasks) as drawings:
             chapters = []
             for section, found in planned:
-                drawn = []
+                of_section = []
                 for figure in found:
                     progress.step(figure.title)
-                    svg = render.figure_svg(figure)
-                    for name, data in (
-                        (f"{figure.name}.svg", render.svg_file(svg)),
-                        (f"{figure.name}.png", render.png_file(svg)),
-                    ):
+                    svg, png = next(drawings)
+                    for name, data in ((f"{figure.name}.svg", svg), (f"{figure.name}.png", png)):
                         output.write(name, data)
                         names.append(name)
                     plots = []
                     for index, panel in enumerate(figure.panels):
-                        progress.step(f"{figure.title}, {panel.title}")
-                        place = f"{figure.name}-{index}"
-                        plots.append(page.Plot(panel, render.panel_svg(panel, place), f"plot-{place}"))
-                    drawn.append(page.Drawn(figure, tuple(plots)))
-                if drawn:
-                    chapters.append(page.Chapter(section, tuple(drawn)))
-            undrawn = [section for section, found in planned if not found]
-            summaries = [(run, statements(sections, run)) for run in runs]
-            output.write("report.html", page.render(runs, summaries, warnings, chapters, undrawn))
+                        progress.step(f"{figure.title}, {index + 1}")
+                        still = next(drawings)
+                        plots.append(page.Plot(panel, still, f"plot-{figure.name}-{index}"))
+                    of_section.append(page.Drawn(figure, tuple(plots)))
+                if of_section:
+                    chapters.append(page.Chapter(section, tuple(of_section)))
+            summaries = [(run, parts(sections, run)) for run in runs]
+            output.write("report.html", page.render(runs, summaries, warnings, chapters, sections))
             names.append("report.html")
     finally:
         progress.close()

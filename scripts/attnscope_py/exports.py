@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import statistics as st
+from .reading import row_name
 from .results import Row, Run
 
 # What Google Benchmark's own files have; its tools need some of it, and no tool minds numbers beside it.
@@ -40,12 +41,12 @@ def _interval(row: Row) -> tuple[float, float]:
     return row.min_ns, row.max_ns
 
 
-def google_benchmark(run: Run, raw: dict[str, Any]) -> str:
+def google_benchmark(run: Run) -> str:
     """Rows and context with the library's own fields, and our numbers as user counters."""
     measured = {row.id for row in run.rows}
     rows = []
-    for entry in raw["benchmarks"]:
-        if entry.get("run_type") == "aggregate" or (entry.get("id") or entry.get("name")) not in measured:
+    for entry in run.rows_in:
+        if row_name(entry) not in measured:
             continue
         kept = {key: entry[key] for key in _LIBRARY_ROW if key in entry}
         counters = {
@@ -56,7 +57,7 @@ def google_benchmark(run: Run, raw: dict[str, Any]) -> str:
             and not isinstance(value, bool)
             and math.isfinite(value)
         }
-        rows.append(kept | {"name": entry.get("id") or entry["name"]} | counters)
+        rows.append(kept | {"name": row_name(entry)} | counters)
     context = {key: run.context[key] for key in _LIBRARY_CONTEXT if key in run.context}
     return _json({"context": {"caches": [], **context}, "benchmarks": rows})
 
@@ -88,7 +89,6 @@ def _machine(run: Run) -> dict[str, str]:
         "fingerprint": run.machine,
         "commit": run.commit,
         "compiler": run.compiler,
-        "date": run.date,
     }
     return {key: value for key, value in found.items() if value}
 
@@ -101,7 +101,7 @@ def _csv(header: list[str], rows: list[list[Any]]) -> str:
     return text.getvalue()
 
 
-def tidy_csv(run: Run, raw: dict[str, Any]) -> str:
+def tidy_csv(run: Run) -> str:
     """A line for each row, a column for each thing said of it; times in nanoseconds. RFC 4180 with bare line feeds."""
     values: tuple[tuple[str, Callable[[Row], Any]], ...] = (
         ("median_ns", lambda r: r.median_ns),
@@ -122,23 +122,23 @@ def tidy_csv(run: Run, raw: dict[str, Any]) -> str:
     columns = (*_ROW_COLUMNS, *values)
     machine = _machine(run)
     return _csv(
-        [*machine, *(name for name, _ in columns)],
-        [[*machine.values(), *(get(row) for _, get in columns)] for row in run.rows],
+        [*machine, "date", *(name for name, _ in columns)],
+        [[*machine.values(), run.date_of(row), *(get(row) for _, get in columns)] for row in run.rows],
     )
 
 
-def samples_csv(run: Run, raw: dict[str, Any]) -> str:
+def samples_csv(run: Run) -> str:
     """A line for each sample: what was measured, its number in the row, its time in nanoseconds."""
     machine = _machine(run)
     lines = [
-        [*machine.values(), *(get(row) for _, get in _ROW_COLUMNS), index, sample]
+        [*machine.values(), run.date_of(row), *(get(row) for _, get in _ROW_COLUMNS), index, sample]
         for row in run.rows
         for index, sample in enumerate(row.samples_ns)
     ]
-    return _csv([*machine, *(name for name, _ in _ROW_COLUMNS), "sample", "time_ns"], lines)
+    return _csv([*machine, "date", *(name for name, _ in _ROW_COLUMNS), "sample", "time_ns"], lines)
 
 
-def github_action_benchmark(run: Run, raw: dict[str, Any]) -> str:
+def github_action_benchmark(run: Run) -> str:
     """For the tool customSmallerIsBetter. `range` is the half width of the median's interval."""
     entries = []
     for row in run.rows:
@@ -160,7 +160,7 @@ def github_action_benchmark(run: Run, raw: dict[str, Any]) -> str:
     return _json(entries)
 
 
-def bencher(run: Run, raw: dict[str, Any]) -> str:
+def bencher(run: Run) -> str:
     """Bencher Metric Format: measure `latency`, in nanoseconds, with the interval of the median."""
     found = {}
     for row in run.rows:
@@ -178,7 +178,7 @@ def _labels(pairs: dict[str, Any]) -> str:
     return "{" + ",".join(f'{key}="{value}"' for key, value in quoted) + "}"
 
 
-def openmetrics(run: Run, raw: dict[str, Any]) -> str:
+def openmetrics(run: Run) -> str:
     """Gauges by row, in base units (seconds, bytes, ratios), and an info metric of the machine. No timestamps: what
     collects a file dates it."""
     gauges: tuple[tuple[str, str, str, Callable[[Row], float | None]], ...] = (
@@ -190,7 +190,8 @@ def openmetrics(run: Run, raw: dict[str, Any]) -> str:
         ("workspace_bytes", "bytes", "Workspace of a call.", lambda r: r.workspace_bytes),
     )  # fmt: skip
     lines = ["# TYPE attnscope_machine info", "# HELP attnscope_machine What was measured on, and by what."]
-    lines.append(f"attnscope_machine_info{_labels(_machine(run))} 1")
+    machine = _labels(_machine(run) | {"date": run.date})
+    lines.append(f"attnscope_machine_info{machine} 1")
     for name, unit, text, get in gauges:
         metric = f"attnscope_{name}"
         lines += [f"# TYPE {metric} gauge", f"# UNIT {metric} {unit}", f"# HELP {metric} {text}"]
@@ -211,7 +212,7 @@ def _whole(value: float | None) -> int | float | None:
 
 
 # By the names in command_export.FORMATS.
-MAKERS: dict[str, Callable[[Run, dict[str, Any]], str]] = {
+MAKERS: dict[str, Callable[[Run], str]] = {
     "google-benchmark": google_benchmark,
     "csv": tidy_csv,
     "csv-samples": samples_csv,

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
+from altair.utils import schemapi
 
 from . import theme
 from .results import UNDISTURBED, Run
 from .series import isa_rank
 from .statistics import LEVEL
-
-
-@dataclass(frozen=True)
-class Table:
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+from .table import Table
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Panel:
 
 def panel(title: str, chart: alt.TopLevelMixin, words: str) -> Panel:
     """Finishes a chart. Specifications are put together as dicts: Altair copies its own many times over."""
-    spec = chart.to_dict()
+    spec = chart.to_dict(validate=schemapi.DEBUG_MODE)
     for part in ("$schema", "config"):
         spec.pop(part, None)
     # What a top level keeps apart by name, a part has to carry with it.
@@ -130,6 +127,20 @@ SIDE_BY_SIDE = (
 )
 HOLLOW = f"Hollow markers: other work ran beside the row, which had less than {100 * UNDISTURBED:.0f} % of its CPU; such times may be too long."
 ASTERISK = "An asterisk marks what rests on such rows."
+
+
+TITLE_CHARACTERS = 46  # that fit above a panel
+
+
+def title_lines(title: str) -> list[str]:
+    """A panel's title over several lines, broken at spaces and at the commas of patterns."""
+    found = [""]
+    for part in re.findall(r"[^, ]*,? ?", title):
+        if found[-1] and len((found[-1] + part).rstrip()) > TITLE_CHARACTERS:
+            found.append(part)
+        else:
+            found[-1] += part
+    return [line.rstrip() for line in found]
 
 
 def unbroken(text: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 # Names the Python of an installed attnscope.
@@ -28,6 +30,26 @@ def _use_chosen_python(name: str, script: str) -> None:
 def one_line(text: object) -> str:
     """Text for a message: control characters, which could be anything in a file, made visible."""
     return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+def _how_to_install() -> str:
+    """The commands that bring the packages, which can be pasted as they are, in any directory."""
+    above = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    setup = os.path.join(above, "setup.sh")
+    if os.path.exists(setup):
+        # A source tree: its builds run reports with the Python of its .venv.
+        return f"{shlex.quote(setup)} python, which makes .venv for attnscope built in this tree"
+    requirements = shlex.quote(os.path.join(above, "requirements.txt"))
+    python = shlex.quote(sys.executable)
+    if sys.prefix != sys.base_prefix:
+        return f"{python} -m pip install -r {requirements}"
+    # Never into the system's Python: Debian and others refuse that.
+    place = os.path.join(os.path.expanduser("~"), ".local", "share", "attnscope", "venv")
+    venv = shlex.quote(place)
+    return (
+        f"{python} -m venv {venv} && {venv}/bin/pip install -r {requirements} && "
+        f"export {PYTHON_VARIABLE}={venv}/bin/python"
+    )
 
 
 class Program:
@@ -56,6 +78,24 @@ class Program:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.fail(f"cannot write standard output: {error.strerror}")
 
+    def check_python(self) -> None:
+        """Fails when this Python is older than the programs need: whatever python3 is started, it is told."""
+        if sys.version_info < (3, 11):  # noqa: UP036
+            version = f"{sys.version_info.major}.{sys.version_info.minor}"
+            self.fail(
+                f"{sys.executable} is Python {version}; 3.11 or newer is needed: set {PYTHON_VARIABLE} to one"
+            )
+
+    @contextlib.contextmanager
+    def packages(self) -> Iterator[None]:
+        """Around what needs packages: where one is missing, says so and how to install it."""
+        try:
+            yield
+        except ImportError as error:
+            self.fail(
+                f"the Python package {error.name} is not installed for {sys.executable}; run: {_how_to_install()}"
+            )
+
     def parser(self, **options: Any) -> argparse.ArgumentParser:
         """Of the program's arguments: errors are one line, help arrives or fails, and examples end it."""
         program = self
@@ -82,6 +122,7 @@ class Program:
         try:
             if sys.stdout is None:
                 self.fail("standard output is closed")
+            self.check_python()
             sys.exit(main(sys.argv[1:]))
         except KeyboardInterrupt:
             sys.exit(130)

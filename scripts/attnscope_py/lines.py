@@ -30,6 +30,7 @@ class Shown(NamedTuple):
     value: float
     low: float
     high: float
+    disturbed: bool  # a row that the value rests on was; of a ratio either
 
 
 Values = Callable[[Series], list[Shown]]
@@ -83,12 +84,12 @@ def machine_column(section: Section) -> tuple[str, ...]:
 
 
 def times(s: Series) -> list[Shown]:
-    return [Shown(p.n, p.row, p.time.value, p.time.low, p.time.high) for p in s.points]
+    return [Shown(p.n, p.row, p.time.value, p.time.low, p.time.high, p.row.disturbed) for p in s.points]
 
 
 def per_pair(s: Series) -> list[Shown]:
     return [
-        Shown(p.n, p.row, p.time.value / pairs, p.time.low / pairs, p.time.high / pairs)
+        Shown(p.n, p.row, p.time.value / pairs, p.time.low / pairs, p.time.high / pairs, p.row.disturbed)
         for p in s.points
         if (pairs := p.row.pairs_useful)
     ]
@@ -97,14 +98,21 @@ def per_pair(s: Series) -> list[Shown]:
 def percent(s: Series) -> list[Shown]:
     """The peak is one number, so a row's interval is that of its time."""
     return [
-        Shown(p.n, p.row, pct, pct * p.time.value / p.time.high, pct * p.time.value / p.time.low)
+        Shown(
+            p.n,
+            p.row,
+            pct,
+            pct * p.time.value / p.time.high,
+            pct * p.time.value / p.time.low,
+            p.row.disturbed,
+        )
         for p in s.points
         if (pct := p.row.pct_peak) is not None
     ]
 
 
 def numbers(series: Sequence[Series], values: Values) -> list[float]:
-    return [v for s in series for shown in values(s) for v in shown[2:]]
+    return [v for s in series for shown in values(s) for v in shown[2:5]]
 
 
 def widest_first(s: Series) -> tuple:
@@ -117,9 +125,9 @@ def side_by_side(series: Sequence[Series]) -> bool:
     return len({s.isa for s in series}) < len(series)
 
 
-def hollow_sentence(series: Sequence[Series]) -> tuple[str, ...]:
+def hollow_sentence(series: Sequence[Series], values: Values | None = None) -> tuple[str, ...]:
     """What a caption says of hollow markers, where there are any."""
-    return (HOLLOW,) if any(p.row.disturbed for s in series for p in s.points) else ()
+    return (HOLLOW,) if any(shown.disturbed for s in series for shown in (values or times)(s)) else ()
 
 
 def marker_sentences(series: Sequence[Series]) -> tuple[str, ...]:
@@ -227,8 +235,8 @@ def _marks_of(
             "series": index,
             **theme.keys(s.isa, s.variant.label, s.run.label),
             "colour": colour,
-            "fill": theme.marker_fill(inside, shown.row.disturbed),
-            "state": theme.DISTURBED if shown.row.disturbed else "",
+            "fill": theme.marker_fill(inside, shown.disturbed),
+            "state": theme.DISTURBED if shown.disturbed else "",
             "value": quantity.text(shown.value),
             **(
                 {}
@@ -250,7 +258,7 @@ def _marks_layer(
 ) -> alt.LayerChart:
     y = quantity.y
     stroke = alt.Stroke("colour:N", scale=None)
-    chart = alt.Chart(alt.Data(values=data)).encode(x=x, detail="series:N")
+    chart = alt.Chart(theme.data(data)).encode(x=x, detail="series:N")
     ends = {"y": alt.Y("low:Q", scale=quantity.axis.scale(), title=quantity.title), "y2": "high:Q"}
     intervals = (
         chart.mark_rule(strokeWidth=1.5).encode(**ends, stroke=stroke)

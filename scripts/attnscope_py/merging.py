@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from .reading import row_name
 from .results import UNDISTURBED, Run
 
 
@@ -18,19 +18,11 @@ class MergeError(Exception):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file, as it is and as it was read."""
-
-    run: Run
-    raw: dict[str, Any]
-
-
-def _facts(source: Source) -> dict[str, Any]:
+def _facts(source: Run) -> dict[str, Any]:
     """What has to be the same for rows to stand in one file, as `bench` says it and as `--resume` compares it."""
-    conditions = source.run.context.get("conditions")
-    if not isinstance(conditions, dict) or not conditions:
-        raise MergeError(f"{source.run.path}: no conditions: it is not known how its rows were measured", 2)
+    conditions = source.context.get("conditions")
+    if not conditions:
+        raise MergeError(f"{source.path}: no conditions: it is not known how its rows were measured", 2)
     return dict(_leaves(conditions))
 
 
@@ -42,7 +34,7 @@ def _leaves(value: dict[str, Any], place: str = "") -> Iterator[tuple[str, Any]]
             yield place + key, inner
 
 
-def _check(first: Source, other: Source) -> None:
+def _check(first: Run, other: Run) -> None:
     a, b = _facts(first), _facts(other)
     differing = [
         f"{key} ({_shown(a.get(key))} and {_shown(b.get(key))})"
@@ -51,7 +43,7 @@ def _check(first: Source, other: Source) -> None:
     ]
     if differing:
         raise MergeError(
-            f"{first.run.path} and {other.run.path} are of one machine but differ in {'; '.join(differing)}: "
+            f"{first.path} and {other.path} are of one machine but differ in {'; '.join(differing)}: "
             "their rows would not be comparable"
         )
 
@@ -61,22 +53,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_Kept = tuple[Source, dict[str, Any]]  # a row, and the file that it is from
+_Kept = tuple[Run, dict[str, Any]]  # a row, and the file that it is from
 
 
-def by_machine(sources: list[Source]) -> dict[str, list[Source]]:
+def by_machine(sources: list[Run]) -> dict[str, list[Run]]:
     """The files of each fingerprint, in the order given."""
-    groups: dict[str, list[Source]] = {}
+    groups: dict[str, list[Run]] = {}
     for source in sources:
-        machine = source.run.machine
+        machine = source.machine
         if not machine:
-            raise MergeError(
-                f"{source.run.path}: no fingerprint: it is not known what machine was measured", 2
-            )
+            raise MergeError(f"{source.path}: no fingerprint: it is not known what machine was measured", 2)
         # It becomes the name of a file, and files come from other people's machines.
         if not re.fullmatch(r"[0-9a-f]{16}", machine):
             raise MergeError(
-                f"{source.run.path}: the fingerprint {_shown(machine)!r} is not 16 hexadecimal digits", 2
+                f"{source.path}: the fingerprint {_shown(machine)!r} is not 16 hexadecimal digits", 2
             )
         groups.setdefault(machine, []).append(source)
     return groups
@@ -84,14 +74,13 @@ def by_machine(sources: list[Source]) -> dict[str, list[Source]]:
 
 def _sessions(context: dict[str, Any]) -> list[dict[str, Any]]:
     """The sessions of a file; one from before there were any is its own session."""
-    found = context.get("sessions")
-    if isinstance(found, list) and all(isinstance(entry, dict) for entry in found):
-        return found
+    if "sessions" in context:
+        return context["sessions"]
     keys = ("date", "binding", "peak_gflops", "roofline", "drift", "elapsed_s")
     return [{key: context[key] for key in keys if key in context}]
 
 
-def join(group: list[Source], prefer: str | None) -> dict[str, Any]:
+def join(group: list[Run], prefer: str | None) -> dict[str, Any]:
     """One file of the files of one machine and build. Rows keep what they say; their sessions are numbered on.
 
     A row that several files hold is refused, unless `prefer` ("first" or "last") says whose is kept; one that was not
@@ -104,22 +93,20 @@ def join(group: list[Source], prefer: str | None) -> dict[str, Any]:
     sessions: list[dict[str, Any]] = []
     for source in group:
         offset = len(sessions)
-        sessions += _sessions(source.run.context)
-        measured = {row.id for row in source.run.rows}
-        for entry in source.raw["benchmarks"]:
-            if entry.get("run_type") == "aggregate":
-                continue
-            name = entry.get("id") or entry["name"]
-            moved = entry | {"session": offset + int(entry.get("session", 1))}
+        sessions += _sessions(source.context)
+        measured = {row.id for row in source.rows}
+        for entry in source.rows_in:
+            name = row_name(entry)
+            moved = entry | {"session": offset + entry.get("session", 1)}
             there = rows.get(name)
             if there is None:
                 rows[name] = (source, moved)
                 continue
             other = there[0]
-            had = any(row.id == name for row in other.run.rows)
+            had = any(row.id == name for row in other.rows)
             if had and name in measured and prefer is None:
                 raise MergeError(
-                    f"{name} is in {other.run.path} and in {source.run.path}; --prefer first or --prefer last says whose "
+                    f"{name} is in {other.path} and in {source.path}; --prefer first or --prefer last says whose "
                     "is kept"
                 )
             if name in measured and (not had or prefer == "last"):
@@ -128,17 +115,16 @@ def join(group: list[Source], prefer: str | None) -> dict[str, Any]:
     return {"context": _context(group, rows, sessions), "benchmarks": numbered}
 
 
-def _context(group: list[Source], rows: dict[str, _Kept], sessions: list[dict[str, Any]]) -> dict[str, Any]:
+def _context(group: list[Run], rows: dict[str, _Kept], sessions: list[dict[str, Any]]) -> dict[str, Any]:
     """What the whole file says, as `bench --resume` joins it: the last file's word stands, but where one file's
     would hide another's."""
-    contexts = [source.run.context for source in group]
+    contexts = [source.context for source in group]
     context: dict[str, Any] = {}
     for one in contexts:
         context |= one
     context["sessions"] = sessions
     context["merged_from"] = [
-        {"host_name": source.run.host, "date": source.run.date, "rows": len(source.run.rows)}
-        for source in group
+        {"host_name": source.host, "date": source.date, "rows": len(source.rows)} for source in group
     ]
     context["left_out"] = _still_missing(group, "left_out", rows)
     missing = _still_missing(group, "not_measured", rows)
@@ -152,27 +138,22 @@ def _context(group: list[Source], rows: dict[str, _Kept], sessions: list[dict[st
     context["roofline"] = _limits(contexts)
     context["checksums_differ"] = _differing(group, rows)
     context["rows_disturbed"] = sum(_disturbed(entry) for _, entry in rows.values())
-    context["elapsed_s"] = sum(_number(one.get("elapsed_s")) for one in contexts)
-    drifts = [drift for one in reversed(contexts) if isinstance(drift := one.get("drift"), dict)]
+    context["elapsed_s"] = sum(one.get("elapsed_s", 0) for one in contexts)
+    drifts = [one["drift"] for one in reversed(contexts) if "drift" in one]
     if drifts:
-        context["drift"] = max(drifts, key=lambda drift: abs(_number(drift.get("change"))))
+        context["drift"] = max(drifts, key=lambda drift: abs(drift.get("change", 0)))
     return context
 
 
-def _number(value: Any) -> float:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
-
-
 def _disturbed(entry: dict[str, Any]) -> bool:
-    share = entry.get("cpu_share")
-    return share is not None and not entry.get("error_occurred") and _number(share) < UNDISTURBED
+    return not entry.get("error_occurred") and entry.get("cpu_share", 1) < UNDISTURBED
 
 
 def _peaks(contexts: list[dict[str, Any]]) -> dict[str, float]:
     """The largest of each level."""
     peaks: dict[str, float] = {}
     for context in contexts:
-        for isa, value in (context.get("peak_gflops") or {}).items():
+        for isa, value in context.get("peak_gflops", {}).items():
             peaks[isa] = max(value, peaks.get(isa, 0))
     return peaks
 
@@ -181,30 +162,27 @@ def _limits(contexts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Limits for each number of threads that a file looked at, by the last that did."""
     found: dict[Any, dict[str, Any]] = {}
     for context in reversed(contexts):
-        entries = context.get("roofline")
-        for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, dict):
-                found.setdefault(repr(entry.get("threads")), entry)
+        for entry in context.get("roofline", []):
+            found.setdefault(entry.get("threads"), entry)
     return list(found.values())
 
 
-def _differing(group: list[Source], rows: dict[str, _Kept]) -> list[dict[str, Any]]:
+def _differing(group: list[Run], rows: dict[str, _Kept]) -> list[dict[str, Any]]:
     """Pairs of rows with sums that differ, of those that are kept."""
     return [
         entry
         for source in group
-        for entry in source.run.context.get("checksums_differ") or []
-        if isinstance(entry, dict)
-        and all(name in rows and rows[name][0] is source for name in (entry.get("id"), entry.get("with")))
+        for entry in source.context.get("checksums_differ", [])
+        if all(name in rows and rows[name][0] is source for name in (entry.get("id"), entry.get("with")))
     ]
 
 
-def _still_missing(group: list[Source], key: str, rows: dict[str, Any]) -> list[Any]:
+def _still_missing(group: list[Run], key: str, rows: dict[str, Any]) -> list[Any]:
     """Entries of this list whose row none of the files has, each once."""
     found: dict[str, Any] = {}
     for source in group:
-        for entry in source.run.context.get(key) or []:
+        for entry in source.context.get(key, []):
             name = entry.get("id") if isinstance(entry, dict) else entry
-            if isinstance(name, str) and name not in rows:
+            if name is not None and name not in rows:
                 found[name] = entry
     return list(found.values())

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there: written beside their places, and put there when they are whole."""
 
 from __future__ import annotations
 
@@ -15,9 +15,34 @@ def same_file(path: str, other: str) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
+def _new_file_mode() -> int:
+    os.umask(mask := os.umask(0))
+    return 0o666 & ~mask
+
+
+def _beside(place: Path, data: bytes, mode: int) -> str:
+    """A temporary file beside the place, whole and on the disk."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+    except BaseException:
+        _remove(temporary)
+        raise
+    return temporary
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
 def write_file(path: str, text: str) -> None:
-    """Puts the text in the place of a file, or makes one: through a temporary file beside it, with the mode of the file
-    that is replaced, and through a link into what it points to. OSError when that cannot be done."""
+    """Puts the text in the place of a file, or makes one: with the mode of the file that is replaced, and through a
+    link into what it points to. OSError when that cannot be done."""
     try:
         found = os.stat(path)
     except FileNotFoundError:  # a loop of links is another error, and goes to the caller
@@ -29,19 +54,53 @@ def write_file(path: str, text: str) -> None:
         # A rename would replace a file that its owner has write-protected.
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        mode = stat.S_IMODE(found.st_mode)
-    else:
-        os.umask(mask := os.umask(0))
-        mode = 0o666 & ~mask
-    handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    temporary = _beside(place, text.encode(), stat.S_IMODE(found.st_mode) if found else _new_file_mode())
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
         os.replace(temporary, place)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        _remove(temporary)
         raise
+
+
+class Directory:
+    """Files of one directory that are put there together.
+
+    As a context manager: leaving it normally renames all of them, leaving it with an exception removes all.
+    """
+
+    def __init__(self, directory: str):
+        self.directory = Path(directory)
+        self._made: list[Path] = []
+        self._waiting: list[tuple[str, Path]] = []
+
+    def __enter__(self) -> Directory:
+        missing = [p for p in (self.directory, *self.directory.parents) if not p.exists()]
+        for path in reversed(missing):
+            path.mkdir()
+            self._made.append(path)
+        # Said before time is spent on drawing.
+        if not self.directory.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory))
+        return self
+
+    def write(self, name: str, data: bytes) -> None:
+        place = self.directory / name
+        try:
+            self._waiting.append((_beside(place, data, _new_file_mode()), place))
+        except OSError as error:
+            # The user knows the file by the name that it was to have.
+            raise OSError(error.errno, error.strerror, str(place)) from None
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        try:
+            while kind is None and self._waiting:
+                temporary, place = self._waiting[0]
+                os.replace(temporary, place)
+                self._waiting.pop(0)
+        finally:
+            for temporary, _place in self._waiting:
+                _remove(temporary)
+            if self._waiting or kind is not None:
+                for path in reversed(self._made):
+                    with contextlib.suppress(OSError):
+                        path.rmdir()

@@ -11,12 +11,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from . import figures, fonts, formats, interactive, theme
+from . import analysis_tables, figures, fonts, formats, interactive, theme
 from .analysis import Section, not_chartable
-from .figures import Figure, Panel, Table
+from .figures import Figure, Panel
 from .render import titled
 from .results import Run
-from .summary import Statement
+from .summary import Part
+from .table import Table
 
 _TEMPLATE = "page.html.jinja"
 
@@ -74,14 +75,46 @@ def all_rows(runs: Sequence[Run]) -> Table:
             f"{row.sample_count or ''}",
             f"{row.pct_peak:.1f}" if row.pct_peak is not None else "",
             formats.size(row.workspace_bytes) if row.workspace_bytes is not None else "",
+            formats.size(row.resident_bytes) if row.resident_bytes is not None else "",
             formats.cpu_share(row),
         )
         for run in runs
         for row in run.rows
     )
     return Table(
-        (*machine, "id", "ran at", "median", "range", "samples", "% of peak", "workspace", "CPU"), rows
+        (*machine, "id", "ran at", "median", "range", "samples", "% of peak", "workspace", "resident", "CPU"),
+        rows,
     )
+
+
+_COUNTERS = ("instructions", "cycles", "ipc", "l1d_misses", "llc_misses", "branch_misses", "share_counted")
+
+
+def counters(run: Run) -> Table:
+    """Hardware counters of each row, a call; the reason where a row has none."""
+    named = {name for row in run.rows for name in row.counters} - {"reason"}
+    columns = [*(name for name in _COUNTERS if name in named), *sorted(named - set(_COUNTERS))]
+    rows = tuple(
+        (
+            row.id,
+            *(formats.significant(row.counters[name], 4) if name in row.counters else "" for name in columns),
+            row.counters.get("reason", ""),
+        )
+        for row in run.rows
+        if row.counters
+    )
+    return Table(("id", *(name.replace("_", " ") for name in columns), "why not"), rows)
+
+
+def counters_reason(run: Run) -> str:
+    """Why the whole run has none, or less than all."""
+    said = run.context.get("counters", {})
+    missing = said.get("missing", {})
+    if said.get("available"):
+        return (
+            "; ".join(f"{name}: {why}" for name, why in missing.items()) if isinstance(missing, dict) else ""
+        )
+    return said.get("reason", "" if any(row.counters for row in run.rows) else "the file has none")
 
 
 def context_table(run: Run) -> Table:
@@ -127,10 +160,10 @@ def _cell(value: Any) -> str:
 
 def render(
     runs: Sequence[Run],
-    summaries: Sequence[tuple[Run, Sequence[Statement]]],
+    summaries: Sequence[tuple[Run, Sequence[Part]]],
     warnings: Sequence[str],
     chapters: Sequence[Chapter],
-    undrawn: Sequence[Section],
+    sections: Sequence[Section],
 ) -> bytes:
     """The page in UTF-8. It loads nothing, and needs no script to be read."""
     environment = jinja2.Environment(
@@ -149,7 +182,9 @@ def render(
         summaries=summaries,
         warnings=warnings,
         chapters=chapters,
-        not_drawn=not_drawn(runs, undrawn),
+        not_drawn=not_drawn(runs, [s for s in sections if all(c.section is not s for c in chapters)]),
+        analyses=[(run, analysis_tables.of_run(sections, run)) for run in runs],
+        counters=[(run, counters(run), counters_reason(run)) for run in runs],
         all_rows=all_rows(runs),
         contexts=[(run, context_table(run)) for run in runs],
         theme=theme,

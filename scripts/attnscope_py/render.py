@@ -1,21 +1,16 @@
-"""Charts to SVG and PNG through Vega-Lite; files that are whole or not there."""
+"""Charts to SVG and PNG through Vega-Lite."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
 import re
 import struct
-import tempfile
 import zlib
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import vl_convert
 
 from . import fonts, theme
-from .figures import Figure, Panel, still, wrap
+from .figures import Figure, Panel, still, title_lines, wrap
 
 VEGA_LITE = "v6.1"  # what Altair 6 writes
 PNG_SCALE = 2.0
@@ -36,7 +31,7 @@ def top_level(spec: dict[str, Any], background: str | None) -> dict[str, Any]:
 
 
 def titled(panel: Panel) -> dict[str, Any]:
-    return panel.spec | {"title": panel.title} if panel.title else panel.spec
+    return panel.spec | {"title": title_lines(panel.title)} if panel.title else panel.spec
 
 
 def figure_svg(figure: Figure) -> str:
@@ -90,60 +85,3 @@ def _compressed(png: bytes) -> bytes:
     for kind, data in (*head, (b"IDAT", zlib.compress(pixels, 6)), (b"IEND", b"")):
         result.append(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
     return b"".join(result)
-
-
-class Output:
-    """Files of one directory, written beside their places and put there together.
-
-    As a context manager: leaving it normally renames all of them, leaving it with an exception removes all.
-    """
-
-    def __init__(self, directory: str):
-        self.directory = Path(directory)
-        self._made: list[Path] = []
-        self._waiting: list[tuple[str, Path]] = []
-
-    def __enter__(self) -> Self:
-        missing = [p for p in (self.directory, *self.directory.parents) if not p.exists()]
-        for path in reversed(missing):
-            path.mkdir()
-            self._made.append(path)
-        # Said before time is spent on drawing.
-        if not self.directory.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory))
-        return self
-
-    def write(self, name: str, data: bytes) -> None:
-        place = self.directory / name
-        try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self.directory)
-            self._waiting.append((temporary, place))
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fchmod(file.fileno(), 0o666 & ~_umask())
-                os.fsync(file.fileno())
-        except OSError as error:
-            # The user knows the file by the name that it was to have.
-            raise OSError(error.errno, error.strerror, str(place)) from None
-
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        try:
-            while kind is None and self._waiting:
-                temporary, place = self._waiting[0]
-                os.replace(temporary, place)
-                self._waiting.pop(0)
-        finally:
-            for temporary, _place in self._waiting:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-            if self._waiting or kind is not None:
-                for path in reversed(self._made):
-                    with contextlib.suppress(OSError):
-                        path.rmdir()
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

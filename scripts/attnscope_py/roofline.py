@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +42,9 @@ def limit_text(row: Row) -> str:
 
 def ceilings(run: Run, threads: int | None) -> Ceilings | None:
     """Those for this number of threads; None where the file has none."""
-    entries = run.context.get("roofline")
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and entry.get("threads") == (threads or 1):
-            levels, isas = _objects(entry, "level"), _objects(entry, "isa")
+    for entry in run.context.get("roofline", []):
+        if entry.get("threads") == (threads or 1):
+            levels, isas = entry.get("level", {}), entry.get("isa", {})
             ordered = [*(name for name in _LEVEL_NAMES if name in levels), *(levels.keys() - _LEVEL_NAMES)]
             found = Ceilings(
                 _numbers(isas, "fma_gflops"),
@@ -58,16 +56,6 @@ def ceilings(run: Run, threads: int | None) -> Ceilings | None:
     return None
 
 
-def _objects(entry: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    value = entry.get(name)
-    return {k: v for k, v in value.items() if isinstance(v, dict)} if isinstance(value, dict) else {}
-
-
 def _numbers(objects: dict[str, dict[str, Any]], name: str) -> dict[str, float]:
-    """Those that are numbers above 0; what was not measured is missing or 0."""
-    found = {}
-    for key, value in objects.items():
-        number = value.get(name)
-        if isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < math.inf:
-            found[key] = float(number)
-    return found
+    """Those above 0; what was not measured is missing or 0."""
+    return {key: float(value[name]) for key, value in objects.items() if value.get(name, 0) > 0}

@@ -39,7 +39,8 @@ def _finite(digits: str) -> float:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > 400:
+    # A number of JSON is a double to most of its readers, and what is done with it here.
+    if len(digits) > 310 or not math.isfinite(float(digits)):
         raise JsonError(f"the number {digits[:40]}... is beyond the range of a double")
     return int(digits)
 
@@ -53,6 +54,28 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return result
 
 
+_MOST_NESTED = 64  # a result file has six levels; what walks one may then use recursion
+
+
+def _check_texts(value: object, text: str) -> None:
+    r"""Escapes such as \ud800 alone stand for no character, and cannot be written again."""
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise JsonError("half of a surrogate pair (\\ud800 to \\udfff) stands alone") from None
+
+
+def _check_nesting(value: object) -> None:
+    level = [value]
+    for _ in range(_MOST_NESTED):
+        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]
+        level = [v for some in inner for v in some]
+        if not level:
+            return
+    raise JsonError("nested too deeply")
+
+
 def loads(data: bytes) -> object:
     """The value of strict JSON in UTF-8; JsonError for anything else."""
     try:
@@ -62,7 +85,7 @@ def loads(data: bytes) -> object:
     if not text.strip():
         raise JsonError("the file is empty")
     try:
-        return json.loads(
+        value = json.loads(
             text,
             parse_constant=_refuse_constant,
             parse_float=_finite,
@@ -81,3 +104,6 @@ def loads(data: bytes) -> object:
         raise JsonError(f"{_position(text, error.pos)}: {what}") from None
     except RecursionError:
         raise JsonError("nested too deeply") from None
+    _check_nesting(value)
+    _check_texts(value, text)
+    return value

@@ -9,7 +9,7 @@ from . import formats
 from . import statistics as st
 from .analysis import PEAK_LIMIT, Section, impossible, largest_common
 from .comparisons import crossovers
-from .results import UNDISTURBED, Run
+from .results import UNDISTURBED, Row, Run
 from .roofline import limit_text
 from .series import BASE_ISA, Series, isa_rank
 
@@ -53,10 +53,13 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
         text = f"{s.variant.label}: {_fitted(fit)}; twice the length takes {formats.significant(2**fit.value, 2)} times as long"
         if s.pair_exponent is not None:
             text += f", and has {formats.significant(2**s.pair_exponent, 2)} times the pairs"
-        before = [r for r in s.regimes[:-1] if r.exponent]
+        before = [r for r in reversed(s.regimes[:-1]) if r.exponent]
         if before:
-            text += f". Below that: {', '.join(_fitted(r.exponent) for r in reversed(before) if r.exponent)}"
-            text += f"; the border: {s.regimes[-1].lower.reason}" if s.regimes[-1].lower else ""
+            # Each with the border above it: of three regimes there are two.
+            said = (
+                f"{_fitted(r.exponent)}{f' (up to: {r.upper.reason})' if r.upper else ''}" for r in before
+            )
+            text += f". Below that: {', '.join(said)}"
         if s.two_term and s.two_term.takes_over:
             text += f"; {s.two_term.text}"
         parts.append(f"{text}{fit_doubt(s)}.")
@@ -65,22 +68,22 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
     return Statement("Growth", f"On {isa}, time grows with the length n as", tuple(parts))
 
 
-def _crossovers(sections: list[Section], run: Run, isa: str) -> Statement | None:
-    """Those of the run at its best level, and between levels and threads; not that one is always the faster."""
+def _crossovers(sections: list[Section], section: Section, run: Run, isa: str) -> Statement | None:
+    """Those of the section at its best level, and between levels and threads; not that one is always the faster."""
+    group = section.group
     found = [
-        c
-        for c in crossovers(sections)
-        if c.first.run is run and (c.kind == "isa" or isa == c.first.isa) and c.found.crossings
+        c for c in crossovers(sections) if c.first.run is run and group in (c.first.group, c.second.group)
     ]
-    never = [
-        c
-        for c in crossovers(sections)
-        if c.first.run is run and c.kind == "algorithm" and c.first.isa == isa and not c.found.crossings
+    at_best = [c for c in found if c.kind == "isa" or c.first.isa == isa]
+    crossed = [c for c in at_best if c.found.crossings]
+    never = [c for c in at_best if c.kind == "algorithm" and not c.found.crossings]
+    parts = [
+        f"{c.where}: {c.names[0]} and {c.names[1]}: {c.text}{_doubt(c.disturbed)}." for c in crossed + never
     ]
-    parts = tuple(
-        f"{c.where}: {c.names[0]} and {c.names[1]}: {c.text}{_doubt(c.disturbed)}." for c in found + never
-    )
-    return Statement("Crossovers", "Where one of two becomes the faster:", parts) if parts else None
+    others = sum(bool(c.found.crossings) for c in found) - len(crossed)
+    if others:
+        parts.append(f"At other ISA levels: {others} more, in the table of crossovers.")
+    return Statement("Crossovers", "Where one of two becomes the faster:", tuple(parts)) if parts else None
 
 
 def _levels(section: Section, run: Run) -> Statement | None:
@@ -173,24 +176,84 @@ def _limits(s: Series) -> str:
     return f"{s.variant.label}: {', '.join(phrases)}." if phrases else ""
 
 
-def statements(sections: list[Section], run: Run) -> list[Statement]:
-    """What one run says, from its largest group of rows, at its best ISA level."""
-    section = next((s for s in sections if s.of(run=run)), None)
-    if section is None:
-        return []
-    isa = max((s.isa for s in section.of(run=run)), key=isa_rank)
+def _models(run: Run) -> Statement | None:
+    """Each preset at its largest n and best ISA level."""
+    of: dict[str, list[Row]] = {}
+    for row in run.rows:
+        for name in row.presets if row.stage is None and row.isa else ():
+            of.setdefault(name, []).append(row)
+    parts = []
+    for name, rows in of.items():
+        isa = max((row.isa for row in rows), key=isa_rank)
+        longest: dict[tuple, Row] = {}
+        for row in sorted((row for row in rows if row.isa == isa), key=lambda row: row.keys or 0):
+            longest[row.pattern, row.algorithm, row.dtype, row.threads, row.extras] = row
+        parts += [f"{name}, {_model_row(row)}." for row in longest.values()]
+    return (
+        Statement("Models", "One layer's attention, at the largest n of each shape:", tuple(parts))
+        if parts
+        else None
+    )
+
+
+def _model_row(row: Row) -> str:
+    queries = (
+        f"{row.queries} quer{'ies' if row.queries != 1 else 'y'} against " if row.queries != row.keys else ""
+    )
+    text = f"{row.pattern} · {row.algorithm} on {row.isa}, {row.dtype}"
+    text += f", {row.threads} threads" if row.threads and row.threads > 1 else ""
+    text += f", {queries}n={row.keys}: {formats.duration(row.median_ns)}{_doubt(row.disturbed)}"
+    if row.pct_peak is not None:
+        text += f", {row.pct_peak:.0f} % of the measured FMA peak"
+    if row.limited_by and row.limit_pct is not None:
+        text += f", nearest to the limit of {limit_text(row)} ({row.limit_pct:.0f} %)"
+    return text
+
+
+def _about(sections: list[Section], section: Section, run: Run) -> list[Statement]:
+    """What a run says of one group of rows, at its best ISA level."""
+    own = section.of(run=run)
+    isa = max((s.isa for s in own), key=isa_rank)
     series = section.of(run=run, isa=isa)
     found = [
         _growth(series, isa),
         _levels(section, run),
         _algorithms(series, isa),
-        _crossovers([section], run, isa),
+        _crossovers(sections, section, run, isa),
         _patterns(section, run, isa),
-        # Stages may be measured in a group of their own.
-        next((said for s in sections if (said := _stages(s, run))), None),
+        _stages(section, run),
         _peak(series, isa),
     ]
     return [statement for statement in found if statement]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The statements about one group of rows."""
+
+    label: str
+    statements: list[Statement]
+
+
+def parts(sections: list[Section], run: Run) -> list[Part]:
+    """All that a run says: of its largest group of rows, with what holds for the whole run, and of each other one."""
+    own = [s for s in sections if s.of(run=run)]
+    if not own:
+        return []
+    found = [Part(section.label, _about(sections, section, run)) for section in own]
+    first = found[0].statements
+    if not any(s.subject == "Stages" for s in first):
+        # Stages may be measured in a group of their own.
+        first += [said for section in sections if (said := _stages(section, run))][:1]
+    models = _models(run)
+    first[:0] = [models] if models else []
+    return [part for part in found if part.statements]
+
+
+def statements(sections: list[Section], run: Run) -> list[Statement]:
+    """What leads."""
+    found = parts(sections, run)
+    return found[0].statements if found else []
 
 
 def disturbed(run: Run) -> str:
@@ -218,8 +281,18 @@ def warnings(runs: list[Run]) -> list[str]:
                 f"{where}{disturbed(run)} Times, exponents and ratios that rest on those rows can mislead; they are marked "
                 "in charts and tables. Measure again when the machine is quiet."
             )
-        drift = run.context.get("drift")
-        if isinstance(drift, dict) and drift.get("flagged") and isinstance(drift.get("change"), (int, float)):
+        differ = run.context.get("checksums_differ", [])
+        if differ:
+            pairs = "; ".join(
+                f"{entry.get('id', 'a row')} and {entry.get('with', 'another')}" for entry in differ[:3]
+            )
+            more = f" and {len(differ) - 3} more pairs" if len(differ) > 3 else ""
+            found.append(
+                f"{where}outputs that should be the same differ by more than rounding: {pairs}{more}. At least one of each "
+                "two is wrong: run attnscope verify."
+            )
+        drift = run.context.get("drift", {})
+        if drift.get("flagged") and "change" in drift:
             found.append(
                 f"{where}the machine drifted: the first row, measured again at the end, took "
                 f"{abs(100 * drift['change']):.1f} % {'longer' if drift['change'] > 0 else 'less'}."

@@ -10,10 +10,10 @@ from .analysis import Section
 from .results import Run
 from .series import Series
 from .summary import disturbed
+from .table import aligned
 
 _HEAD = ("pattern · algorithm", "ISA", "n", "exponent [95 %]", "at largest n", "% peak")
 _WIDTH = 100
-_LEFT = {0, 1}  # columns of words; numbers stand right
 
 
 def _line(s: Series, marked: bool) -> tuple[str, ...]:
@@ -33,17 +33,6 @@ def _line(s: Series, marked: bool) -> tuple[str, ...]:
         mark(formats.duration(s.last.time.value), s.last.row.disturbed),
         mark(f"{pct:.0f}" if pct is not None else "-", s.last.row.disturbed),
     )
-
-
-def aligned(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in (head, *lines)) for i in range(len(head))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i in _LEFT else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *lines)
-    ]
 
 
 def _disturbed(run: Run, name: str) -> str:

@@ -79,7 +79,7 @@ def marker_legend(disturbed: bool) -> dict[str, alt.Opacity]:
     )
     return {
         "opacity": alt.Opacity(
-            "state:N", scale=alt.Scale(domain=["", DISTURBED], range=[1, 1]), legend=legend
+            "state:O", scale=alt.Scale(domain=["", DISTURBED], range=[1, 1]), legend=legend
         )
     }
 
@@ -99,6 +99,11 @@ def shown_filter(fields: Iterable[str]) -> str:
     """The expression that keeps what is not hidden."""
     tests = (f"indexof({HIDDEN}, '{field}=' + datum.{field}) < 0" for field in TOGGLES if field in fields)
     return " && ".join(tests)
+
+
+def data(rows: Sequence[dict[str, Any]]) -> alt.Data:
+    """The rows of a chart. As a tuple: lists Altair copies to their last number, at each step of each chart."""
+    return alt.Data(values=tuple(rows))
 
 
 def told(chart: alt.Chart, places: dict[str, str], value: str) -> list[alt.Tooltip]:

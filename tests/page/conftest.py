@@ -18,11 +18,26 @@ from testrunner.suites import chromium  # noqa: E402
 def report(tmp_path_factory):
     """The page's address. Of two machines, so that all there is to show and hide is there."""
     place = tmp_path_factory.mktemp("page")
+
+    def rows(speed, isas, seed):
+        """With what is drawn another way: disturbed rows, a preset, counters, a long pattern."""
+        made = synthetic.sweep(speed, isas, seed, lengths=(128, 512, 2048, 8192))
+        for row in made:
+            row["cpu_share"] = 0.6 if row["keys"] == 512 else 1.0
+        made[0]["counters"] = {"instructions": 5e6, "ipc": 2.5}
+        for row in made[-1:]:
+            name = row["id"].replace("/h1/kv1/", "/h32/kv8/")
+            made.append(
+                row | {"id": name, "name": name, "heads": 32, "kv_heads": 8, "presets": "llama-3-8b:prefill"}
+            )
+        return made
+
     files = [
         synthetic.write(
             place / f"{host}.json",
-            synthetic.sweep(speed, isas, seed, lengths=(128, 512, 2048, 8192)),
+            made := rows(speed, isas, seed),
             host=host,
+            checksums_differ=[{"id": made[0]["id"], "with": made[1]["id"]}],
         )
         for seed, (host, speed, isas) in enumerate(
             (("zebra", 1.0, ("scalar", "avx2")), ("ant", 0.3, ("avx2",)))

@@ -10,6 +10,7 @@ from attnscope_py import theme
 
 MEASURES = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 FIGURES = ("scaling", "patterns", "efficiency", "speedup", "stages", "peak", "roofline", "memory", "machines")
+OF_MODEL = ("roofline-2", "machines-2")  # of the one row that stands for a model's shape
 
 
 def measure(page, name, *arguments):
@@ -69,7 +70,7 @@ def button(page, field, value, figure=""):
 # same texts; visits() adds that nothing was loaded and no error came up.
 def test_the_script_draws_the_same(look):
     still = look(script=False)
-    assert still.locator("figure").evaluate_all("all => all.map(f => f.id)") == list(FIGURES)
+    assert still.locator("figure").evaluate_all("all => all.map(f => f.id)") == [*FIGURES, *OF_MODEL]
     page = look(script=True)
     assert page.locator(".plot").count() >= 20
     assert texts(page) == texts(still)
@@ -132,8 +133,9 @@ def test_machines_can_be_chosen(live):
         """![...document.querySelectorAll('.plot')]
         .some(plot => plot.checkVisibility() && plot.textContent.includes('zebra'))""",
     )
-    assert not page.locator("[data-machine='zebra']").is_visible()
-    assert page.locator("[data-machine='ant']").is_visible()
+    # The summary, and the analysis.
+    assert page.locator("[data-machine='zebra']:visible").count() == 0
+    assert page.locator("[data-machine='ant']:visible").count() == 2
     assert "ant" in " ".join(page.locator("#scaling .plot:visible").all_inner_texts())
 
 
@@ -198,6 +200,32 @@ def test_nothing_is_cut_off(look, width, script):
     assert measure(page, "outside") == []
     assert measure(page, "overlaps") == []
     assert measure(page, "smallest") > 8
+
+
+# Guards narrow screens: every chart is seen whole; and what still has to be scrolled (a table) has a shadow over it.
+@pytest.mark.parametrize("script", [False, True])
+def test_charts_need_no_scrolling(look, script):
+    page = look(script, 400)
+    wider = """[...document.querySelectorAll('.plot')]
+        .filter(plot => plot.checkVisibility() && plot.scrollWidth > plot.clientWidth + 1).map(plot => plot.id)"""
+    assert page.evaluate(wider) == []
+    cue = page.evaluate("getComputedStyle(document.querySelector('.scroll')).backgroundAttachment")
+    assert cue.split(", ") == ["local", "local", "scroll", "scroll"]
+
+
+# Guards what stands on the page beside charts: shapes of models in words and headings, analysis at every level,
+# counters or why there are none, outputs that differ.
+def test_analysis_is_on_the_page(visit):
+    page = visit(java_script_enabled=False)
+    text = page.inner_text("main")
+    assert "llama-3-8b:prefill" in text and "differ by more than rounding" in text
+    assert "Hardware counters of 1 row" in text
+    titles = " ".join(page.locator("#analysis summary").all_inner_texts())
+    for part in ("Growth", "Crossovers: naive against flash", "Tuning", "Speed-up"):
+        assert part in titles, part
+    crossovers = page.locator("#analysis table").filter(has_text="scalar / avx2").first.inner_text
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert "dense · flash" in crossovers()
 
 
 # Guards the page without scripts: pictures, summary and tables are there, and nothing that would do nothing.

@@ -64,35 +64,91 @@ def roofline(threads: int, speed: float = 1.0) -> dict[str, Any]:
 
 def conditions() -> dict[str, Any]:
     """What rows of one file have in common, as `context.conditions` says it."""
+    fields = {
+        "arch": "x86-64",
+        "vendor": "ExampleVendor",
+        "brand": "Example Processor",
+        "features": "avx avx2 fma f16c",
+        "caches": "L1d 49152/1 x2, L2 1048576/1 x2, L3 33554432/8 x1",
+        "build_type": "release",
+        "compiler": "gcc 12.2.0",
+        "flags": "-O2",
+    }
     return {
         "schema_version": 1,
         "commit": "0123456789abcdef0123456789abcdef01234567",
         "seed": 1,
-        "settings": {"min_time_s": 0.5, "repetitions": 1, "one_call": False, "bind": True},
-        "machine": {"fields": {"brand": "Example Processor", "build_type": "release", "flags": "-O2"}},
+        "settings": {
+            "min_time_s": 0.5,
+            "warm_up_s": 0.02,
+            "fixed_calls": 0,
+            "repetitions": 1,
+            "one_call": False,
+            "bind": True,
+        },
+        "machine": {"fields": fields},
         "memory": {"transparent_huge_pages": "madvise"},
     }
 
 
-def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
+NO_COUNTERS = "not available: no hardware counters here, as in a virtual machine that is given none (ENOENT)"
+
+
+def _session(date: str) -> dict[str, Any]:
+    """What holds for one session; of the last one it stands in the context too."""
     return {
-        "date": "2026-11-30T08:00:00+00:00",
+        "date": date,
+        "binding": [{"thread": 0, "bound": True, "cpu": 0, "ran_on": 0}],
+        "peak_gflops": dict(PEAK_GFLOPS),
+        "roofline": [roofline(1)],
+        "drift": {
+            "id": "attention/dense/flash/avx2/f32/b1/h1/kv1/d64/nq256/nk256/t1",
+            "first_ns": 171000.0,
+            "last_ns": 171100.0,
+            "change": 0.0006,
+            "flagged": False,
+        },
+        "counters": {"available": False, "reason": NO_COUNTERS},
+        "elapsed_s": 47.5,
+        "time": {"before_rows_s": 0.8, "rows_s": 46.7, "counting_s": 0.0, "overhead": 0.08},
+    }
+
+
+def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
+    """As a file of `attnscope bench` has it; `changes` replace fields, a value of None takes one away."""
+    date = "2026-11-30T08:00:00+00:00"
+    made = {
+        "date": date,
         "host_name": host,
-        "cpu": f"Example Processor of {host}",
-        "compiler": "gcc 12.2.0",
-        "commit": "0123456789abcdef0123456789abcdef01234567",
-        "conditions": conditions(),
-        "fingerprint": f"{zlib.crc32(host.encode()):016x}",
+        "executable": "/usr/bin/attnscope-bench",
+        "num_cpus": 2,
+        "mhz_per_cpu": 4100,
+        "cpu_scaling_enabled": False,
         "caches": [
             {"type": "Data", "level": 1, "size": 49152, "num_sharing": 1},
             {"type": "Instruction", "level": 1, "size": 32768, "num_sharing": 1},
             {"type": "Unified", "level": 2, "size": 1048576, "num_sharing": 1},
             {"type": "Unified", "level": 3, "size": 33554432, "num_sharing": 8},
         ],
-        "roofline": [roofline(1)],
+        "load_avg": [0.17, 0.31, 0.17],
         "library_build_type": "release",
-        "json_schema_version": 1,
+        "library_version": "1.9.0",
+        "attnscope_version": "0.1.0",
+        "compiler": "gcc 12.2.0",
+        "flags": "-O2",
+        "build_type": "release",
+        "fingerprint": f"{zlib.crc32(host.encode()):016x}",
+        "cpu_brand": f"Example Processor of {host}",
+        "conditions": conditions(),
+        **conditions(),
+        **_session(date),
+        "sessions": [{"number": 1, "rows": 1, "interrupted": False, "min_time_s": 0.25, **_session(date)}],
+        "left_out": [],
+        "checksums_differ": [],
+        "rows_disturbed": 0,
+        "incomplete": False,
     } | changes
+    return {key: value for key, value in made.items() if value is not None}
 
 
 def row(
@@ -118,6 +174,8 @@ def row(
     moved = 4 * 4 * 64 * n
     made = {
         "name": row_id,
+        "family_index": 0,
+        "per_family_instance_index": 0,
         "run_name": row_id,
         "run_type": "iteration",
         "repetitions": 1,
@@ -131,6 +189,7 @@ def row(
         "isa": isa,
         "algorithm": algorithm,
         "pattern": pattern,
+        "data": "normal",
         "dtype": "f32",
         "batch": 1,
         "heads": 1,
@@ -145,6 +204,7 @@ def row(
         "pairs_dense": n * n,
         "flops_useful": flops,
         "samples_ns": list(samples),
+        "sample_count": len(samples),
         "min_ns": ordered[0],
         "max_ns": ordered[-1],
         "pct_peak": 100 * flops / median / peak_gflops,
@@ -153,6 +213,11 @@ def row(
         "pct_bandwidth": 100 * moved / median / 80,
         "bandwidth_level": "l3",
         "workspace_bytes": 4 * n * n if algorithm == "naive" else 65536 + 512 * n,
+        "resident_peak_bytes": 2**23 + moved,
+        "resident_row_bytes": 2**18 + moved,
+        "session": 1,
+        "date": "2026-11-30T07:59:00+00:00",
+        "visits": 1,
         "cpu_share": 1,
     }
     made |= changes

@@ -5,7 +5,7 @@ import importlib
 import pytest
 import synthetic
 from attnscope_py import analysis, charts_scaling, comparisons, figures, series, summary, text_table, theme
-from attnscope_py.results import load_run, load_runs
+from attnscope_py.reading import load_run, load_runs
 from attnscope_py.series import pattern_class, window_extent, window_reach, window_width
 
 

@@ -1,5 +1,6 @@
 """`attnscope analyze`: the object in the file, the text, and files that are whole or as they were."""
 
+import html
 import json
 import os
 import stat
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from attnscope_py import analysis, analysis_tables, analysis_text, draw, lines, page
+from attnscope_py.reading import load_run
+from specs import data
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -155,7 +159,7 @@ def test_print(file):
     done = analyze("--print", file)
     assert (done.returncode, done.stderr) == (0, "")
     for part in (
-        "dense · flash, avx2",
+        "dense · flash",
         "n^2.0",
         "Crossovers: naive against flash",
         "Sparse efficiency",
@@ -214,3 +218,34 @@ def test_nothing_can_be_written(file):
     )
     assert file.read_bytes() == before
     assert list(file.parent.iterdir()) == [file]
+
+
+# Guards one source: every cell that --print shows stands on the page, and the chart of speed-ups has its numbers too.
+def test_page_says_the_same(file):
+    run = load_run(str(file))
+    run.label = run.host
+    sections = analysis.sections([run])
+    text = analysis_text.text(run, sections, name=False)
+    assert analyze("--print", file).stdout == text
+    chapters = []
+    shown = html.unescape(page.render([run], [], [], chapters, sections).decode())
+    tables = analysis_tables.of_run(sections, run)
+    assert {title.partition(":")[0] for title, _ in tables} >= {
+        "Growth",
+        "t = a + b n + c n²",
+        "Crossovers",
+        "Tuning",
+    }
+    for title, table in tables:
+        assert title in text and title in shown
+        for row in table.rows:
+            assert "".join(f"<td>{cell}</td>" for cell in row) in shown
+            assert all(cell in text for cell in row)
+    speed_ups = dict(tables)["Speed-up by ISA level, at the largest n of all levels"]
+    (figure,) = [f for _, found in draw.figures(sections) for f in found if f.name == "speedup"]
+    labels = [row["label"] for row in data(figure.panels[0]) if "place" in row]
+    assert labels == [row[3].partition(" ")[0] + "x" for row in speed_ups.rows]
+    for s in sections[0].series:
+        growth = next(table for title, table in tables if title.startswith("Growth"))
+        exponent = [row[3] for row in growth.rows if row[:2] == (s.variant.label, s.isa)][-1]
+        assert exponent == (lines.exponent_label(s) if s.exponent else "-")

@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, axes, charts_speedup, formats, render, series, theme
 from attnscope_py.lines import wrap_pattern
-from attnscope_py.results import load_run, load_runs
+from attnscope_py.reading import load_run, load_runs
 from hypothesis import given
 from hypothesis import strategies as hs
 from specs import all_figures, data, walk

@@ -195,7 +195,7 @@ def installed(tmp_path):
 # Guards the message where the Python packages are missing: one line, and in a source tree the script to run.
 def test_missing_packages(sweep_file):
     done = without_packages(SCRIPT, sweep_file, "--table")
-    one_line_error(done, "numpy is not installed", f"{SCRIPT.parent}/setup.sh python")
+    one_line_error(done, "jsonschema is not installed", f"{SCRIPT.parent}/setup.sh python")
 
 
 # Guards the same of an installation: commands that can be pasted in any directory and leave the system's Python
@@ -203,7 +203,7 @@ def test_missing_packages(sweep_file):
 def test_missing_packages_of_an_installation(sweep_file, installed):
     requirements = installed.parents[1] / "share" / "attnscope" / "requirements.txt"
     done = without_packages(installed, sweep_file, "--table", HOME="/home/some one")
-    one_line_error(done, "numpy is not installed")
+    one_line_error(done, "jsonschema is not installed")
     venv = "/home/some one/.local/share/attnscope/venv"
     python = sys.executable
     fill = f"'{venv}'/bin/pip install -r '{requirements}'"
@@ -220,7 +220,7 @@ def test_chosen_python(sweep_file, installed):
     one_line_error(done, "ATTNSCOPE_PYTHON=/no/python", "No such file")
     # A source tree has its own; there the variable says what that is made from.
     done = without_packages(SCRIPT, sweep_file, "--table", ATTNSCOPE_PYTHON="/no/python")
-    one_line_error(done, "numpy is not installed")
+    one_line_error(done, "jsonschema is not installed")
 
 
 # Guards what a user has to install: the packages that the report imports, with all that those need, and no other.

@@ -3,7 +3,7 @@
 import pytest
 import synthetic
 from attnscope_py import analysis, draw
-from attnscope_py.results import load_run, load_runs
+from attnscope_py.reading import load_run, load_runs
 from specs import all_figures, data, walk
 
 LENGTHS = (128, 256, 512, 1024)

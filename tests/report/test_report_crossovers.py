@@ -8,7 +8,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, comparisons, crossover, tuning
 from attnscope_py import statistics as st
-from attnscope_py.results import load_run
+from attnscope_py.reading import load_run
 from scipy import stats
 
 LENGTHS = [128, 256, 512, 1024, 2048, 4096, 8192]

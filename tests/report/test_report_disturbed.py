@@ -18,7 +18,7 @@ from attnscope_py import (
     text_table,
     theme,
 )
-from attnscope_py.results import load_run, load_runs
+from attnscope_py.reading import load_run, load_runs
 from test_report_charts import all_figures, data, walk
 
 ROOT = Path(__file__).resolve().parents[2]

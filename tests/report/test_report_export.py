@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from attnscope_py import exports
+from attnscope_py.reading import load_run
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +57,9 @@ def source(tmp_path_factory):
     rows.append(
         rows[0] | {"run_type": "aggregate", "aggregate_name": "mean", "name": rows[0]["name"] + "_mean"}
     )
-    path = synthetic.write(tmp_path_factory.mktemp("export") / "results.json", rows, cpu='A "quoted" \\ CPU')
+    path = synthetic.write(
+        tmp_path_factory.mktemp("export") / "results.json", rows, cpu_brand='A "quoted" \\ CPU'
+    )
     return path, {row["id"]: row for row in rows[:-2]}
 
 
@@ -246,3 +250,20 @@ def test_loop_of_links_is_no_file(source, tmp_path):
     (tmp_path / "b").symlink_to("a")
     done = export(source[0], "--format", "csv", "--out", tmp_path / "a")
     assert done.returncode == 2 and "cannot write" in done.stderr and (tmp_path / "a").is_symlink()
+
+
+# Guards the date of each row: its own, else its session's; the run's is that of the last session alone.
+def test_dates_of_rows(tmp_path):
+    rows = synthetic.power_law(1.0, 2.0)[:3]
+    del rows[0]["date"], rows[1]["date"], rows[1]["session"]
+    rows[2] |= {"date": "2026-11-29T12:00:00+00:00", "session": 2}
+    sessions = [{"number": 1, "date": "2026-11-28T08:00:00+00:00"}, {"number": 2}]
+    run = load_run(synthetic.write(tmp_path / "r.json", rows, sessions=sessions))
+    for name in ("csv", "csv-samples"):
+        lines = list(csv.DictReader(io.StringIO(exports.MAKERS[name](run))))
+        dates = {line["id"]: line["date"] for line in lines}
+        assert list(dates.values()) == [
+            "2026-11-28T08:00:00+00:00",
+            "2026-11-30T08:00:00+00:00",
+            "2026-11-29T12:00:00+00:00",
+        ]

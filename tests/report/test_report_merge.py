@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import results, summary
+from attnscope_py import reading, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE, THERE = "0123456789abcdef", "fedcba9876543210"
@@ -52,7 +52,7 @@ def test_joined_by_machine(write, tmp_path):
     wanted = [row | {"session": 1} for row in rows("dense")] + [
         row | {"session": 2} for row in rows("causal")
     ]
-    assert [{k: v for k, v in row.items() if k != "family_index"} for row in joined["benchmarks"]] == wanted
+    assert joined["benchmarks"] == [row | {"family_index": i} for i, row in enumerate(wanted)]
     assert [entry["date"] for entry in joined["context"]["merged_from"]] == [
         "2026-11-30T08:00:00+00:00",
         "2026-11-30T09:00:00+00:00",
@@ -133,7 +133,7 @@ def test_what_the_whole_file_says(write, tmp_path):
             assert context["rows_disturbed"] == (4 if of_a else 3)
             # Sums of a row that gave way are no longer of this file.
             assert len(context["checksums_differ"]) == (2 if of_a else 1)
-    report = summary.warnings([results.load_run(str(tmp_path / "out" / f"{HERE}.json"))])
+    report = summary.warnings([reading.load_run(str(tmp_path / "out" / f"{HERE}.json"))])
     assert any("drifted" in line and "40.0 % less" in line for line in report)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import synthetic
 from attnscope_py import figures, interactive, page, theme
-from attnscope_py.results import load_run
+from attnscope_py.reading import load_run
 
 CHARTS = {"scaling", "patterns", "efficiency", "speedup", "stages", "peak", "roofline", "memory"}
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -240,7 +240,7 @@ def test_markup_is_text(run, tmp_path):
     rows = synthetic.power_law(1.0, 2.0)
     rows[0] |= {"error_occurred": True, "error_message": evil}
     rows += [row | {"id": row["id"] + "/" + evil, "pattern": evil} for row in synthetic.power_law(3.0, 2.0)]
-    file = synthetic.write(tmp_path / "r.json", rows, host=evil, cpu=evil)
+    file = synthetic.write(tmp_path / "r.json", rows, host=evil, cpu_brand=evil)
     done = run(file, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     made = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

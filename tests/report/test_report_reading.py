@@ -8,7 +8,8 @@ import sys
 import pytest
 import synthetic
 from attnscope_py import analysis, results, strict_json, text_table
-from attnscope_py.results import ResultError, Run, load_run, load_runs, parse_id
+from attnscope_py.reading import load_run, load_runs, parse_id
+from attnscope_py.results import ResultError, Run
 from hypothesis import given
 from hypothesis import strategies as hs
 
@@ -142,8 +143,11 @@ def test_extreme_numbers(tmp_path, field, rows):
             text_table.text_table(analysis.sections([run]), [run])
         except ResultError as error:
             refused += error.exit_code == 2
-            assert field in str(error) and "\n" not in str(error)
-            assert made[0]["id"] in str(error) or error.exit_code == 4
+            assert "\n" not in str(error)
+            # Beyond a double it is refused before anything else is looked at.
+            if "range of a double" not in str(error):
+                assert field in str(error)
+                assert made[0]["id"] in str(error) or error.exit_code == 4
     if field.endswith("_ns") or field == "real_time":
         assert refused >= 12  # what is not 1e-3 to 1e18 ns
 
@@ -161,13 +165,13 @@ def test_range_of_times(tmp_path, unit, scale):
             fails(path, row["id"], "real_time is", f"{unit}, expected 0.001 to 1e+18 ns")
 
 
-# Guards numbers of any length elsewhere: in an id they are words, in the context they are left out.
+# Guards numbers of any length in an id: they are words; and texts that say nothing.
 def test_long_numbers_elsewhere(tmp_path):
     long = "9" * 5000
     assert parse_id(f"attention/dense/flash/avx2/f32/b1/h1/kv1/d64/nq{long}/nk64/t1")["extras"] == [
         f"nq{long}"
     ]
-    run = Run("r.json", {"host_name": 10**399, "date": 1e300}, [])
+    run = Run("r.json", {"context": {"host_name": "", "date": " "}, "benchmarks": []}, [])
     assert run.host == "r" and run.date is None
 
 
@@ -186,7 +190,7 @@ def test_nothing_measured(tmp_path):
 def test_failed_rows_are_kept_apart(tmp_path):
     rows = synthetic.power_law(1.0, 2.0)
     rows[0] |= {"error_occurred": True, "error_message": "no memory", "real_time": 0}
-    rows[1] |= {"real_time": 0, "samples_ns": None}
+    rows[1] |= {"real_time": 0, "samples_ns": []}
     rows[2] |= {"skipped": True, "skip_message": "not here"}
     run = load_run(synthetic.write(tmp_path / "r.json", rows))
     assert [row.reason for row in run.excluded] == ["no memory", "a time of 0", "not here"]

@@ -9,7 +9,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, charts_scaling, regimes, twoterm
 from attnscope_py import statistics as st
-from attnscope_py.results import load_run
+from attnscope_py.reading import load_run
 from scipy import stats
 
 LENGTHS = [128, 256, 512, 1024, 2048, 4096, 8192]

@@ -4,7 +4,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, comparisons
 from attnscope_py import statistics as st
-from attnscope_py.results import load_run
+from attnscope_py.reading import load_run
 from specs import all_figures
 from test_report_analyze import analyze
 
