@@ -86,7 +86,7 @@ static void finish_scores(float *x, int64_t first, int64_t keys, const attn_scor
         if (ops)
             s = adjust_vector_(s, ops, ops->distance + row, bias, bits, i, keys - i);
         if (keys - i < VL)
-            s = vf_select(vm_first(keys - i), s, none); /* GCOV_EXCL_LINE: at scalar a vector is one key */
+            s = vf_select(vm_first(keys - i), s, none); /* GCOV_EXCL_LINE: level scalar: one key */
         vf_store(x + i, s);
         m = vf_max(s, m);
     }
