@@ -1,6 +1,7 @@
 """The suite `coverage`: what counts as executed, and which lines need a reason. Reports are gcov's, cut down."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections import defaultdict
@@ -240,3 +241,18 @@ def test_run_counts_what_is_compiled(monkeypatch, tmp_path):
         Case("coverage of attention/ran.c", PASSED),
         Case("coverage of attention/unlinked.c", FAILED, why),
     ]
+
+
+# Guards the sources themselves where the suite is not run: each mark is whole, and in kernels/ names its level.
+def test_marks_of_the_library():
+    marks = {
+        name: coverage.explained_lines((coverage.ROOT / name).read_text())
+        for name in coverage.library_sources()
+    }
+    assert {name: faults for name, (_, faults) in marks.items() if faults} == {}
+    reasons = [(name, reason) for name, (lines, _) in marks.items() for reason in lines.values()]
+    assert all(reason for _, reason in reasons) and any(name.startswith("kernels/") for name, _ in reasons)
+    for name, reason in reasons:
+        assert not name.startswith("kernels/") or re.search(r"\blevel (scalar|avx2|avx512|neon)\b", reason), (
+            name
+        )
