@@ -74,7 +74,7 @@ attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors
 }
 
 /* More threads than query tiles, or splits of the keys, would have nothing to do. */
-static int useful_threads(const attn_plan *plan, int threads) {
+int attn_useful_threads(const attn_plan *plan, int threads) {
     const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles * plan->splits;
     return (int)attn_max(1, attn_min(threads, units));
 }
@@ -82,7 +82,7 @@ static int useful_threads(const attn_plan *plan, int threads) {
 int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
     if (!plan || step < 0)
         return 0;
-    threads = useful_threads(plan, threads);
+    threads = attn_useful_threads(plan, threads);
     if (threads > 1 && plan->splits > 1)
         return attn_decode_tasks(plan, step);
     return step == 0 ? threads : 0;
@@ -91,7 +91,7 @@ int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
 /* `workspace` is the first of one for each thread, `bytes` apart. */
 static void run_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t bytes,
                      int threads, int thread, int64_t step, int64_t task) {
-    threads = useful_threads(plan, threads);
+    threads = attn_useful_threads(plan, threads);
     if (threads > 1 && plan->splits > 1) {
         const uint64_t caller = attn_environment_enter();
         attn_decode_task(plan, tensors, workspace, thread, step, task);
@@ -174,7 +174,7 @@ attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors
         return attn_fail(error, ATTN_INVALID, "threads is %d, must be 1 to %d", threads, ATTN_MAX_THREADS);
     if ((status = check_workspace(workspace, error)) != ATTN_OK)
         return status;
-    threads = useful_threads(plan, threads);
+    threads = attn_useful_threads(plan, threads);
     *used = 1;
     const int64_t bytes = workspace ? plan->info.workspace_bytes : own_bytes(plan, threads);
     int64_t total;

@@ -16,6 +16,9 @@ int64_t attn_plan_keys_attended(const attn_plan *plan);
 attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                               int threads, int *used, attn_error *error);
 
+/* Of so many threads those that have work, at least 1: as many as attn_execute asks OpenMP for. */
+int attn_useful_threads(const attn_plan *plan, int threads);
+
 /* Adds so many times the counts. */
 void attn_counts_add(attn_counts *total, const attn_counts *add, int64_t times);
 

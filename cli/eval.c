@@ -221,6 +221,14 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
     data->tuned = options->algorithm == ATTN_AUTO &&
                   attn_tuning_choose(tuning, &data->problem, info.isa, how.threads) == info.algorithm;
     attn_tuning_free(tuning);
+    /* The weights are computed by plans of their own, which may have work for more threads. */
+    const int wanted = options->weights ? options->threads : attn_useful_threads(plan, options->threads);
+    const int had = cli_threads_had(wanted);
+    if (had < wanted) {
+        attn_plan_destroy(plan);
+        return cli_error("--threads %d: needs %d, and %d can be had here (a limit on processes or memory)",
+                         options->threads, wanted, had);
+    }
     attn_status status =
         attn_execute_used(plan, &data->tensors, NULL, options->threads, &data->threads_used, &error);
     attn_plan_destroy(plan);

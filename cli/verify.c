@@ -222,6 +222,9 @@ static int verify(verify_run *run) {
     for (int i = 0; i < run->level_count; i++)
         printf(" %s", run->levels[i]);
     putchar('\n');
+    run->threads = cli_threads_had(VERIFY_THREADS);
+    if (run->threads < VERIFY_THREADS)
+        printf("threads: %d can be had here, cases that ask for more take these\n", run->threads);
     fflush(stdout);
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);

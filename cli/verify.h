@@ -18,6 +18,8 @@ typedef struct verify_row {
     int failed, refused;
 } verify_row;
 
+enum { VERIFY_THREADS = 8 }; /* the most that a case executes on */
+
 typedef struct verify_run {
     const char *levels[VERIFY_LEVELS];
     int level_count;
@@ -30,6 +32,7 @@ typedef struct verify_run {
     char messages[VERIFY_MESSAGES][VERIFY_TEXT]; /* the first failures and refusals */
     int message_count;
     bool no_memory;
+    int threads; /* the most that can be had, up to VERIFY_THREADS */
 } verify_run;
 
 /* The row of this name and algorithm, new if there is none. */

@@ -261,8 +261,11 @@ static void run_case(verify_run *run, const verify_case *c, work *w, int level, 
         verify_refuse(run, row, level, what, error.text);
         return;
     }
+    const int threads = c->threads < run->threads ? c->threads : run->threads;
+    if (c->threads > 1 && threads == 1)
+        verify_refuse(run, row, level, what, "not compared with several threads: only one can be had here");
     if (status == ATTN_OK)
-        status = execute(plan, w, w->out, c->threads ? c->threads : 1, &error);
+        status = execute(plan, w, w->out, threads > 1 ? threads : 1, &error);
     if (status != ATTN_OK) {
         verify_fail(run, row, level, what, error.text);
         attn_plan_destroy(plan);
@@ -270,7 +273,7 @@ static void run_case(verify_run *run, const verify_case *c, work *w, int level, 
     }
     if (!margins_kept(w))
         verify_fail(run, row, level, what, "wrote outside its output");
-    if (c->threads > 1) {
+    if (threads > 1) {
         const size_t bytes = (size_t)(w->out_count + w->lse_count + 3 * MARGIN) * sizeof(float);
         if (execute(plan, w, w->again, 1, &error) != ATTN_OK)
             verify_fail(run, row, level, what, error.text);

@@ -79,7 +79,7 @@ static const group groups[] = {
     {"NaN in padding", .pattern = "dense", .inputs = ATTN_HAS_KV_LENS, .data = DATA_POISON},
     {"NaN attended", .pattern = "causal", .data = DATA_NAN},
     {"threads", .pattern = "causal", .threads = 3},
-    {"threads", .pattern = "window=30:10", .threads = 8},
+    {"threads", .pattern = "window=30:10", .threads = VERIFY_THREADS},
 };
 
 static const int64_t lengths[] = {1,  2,  3,  7,  8,  9,  11, 12, 13, 15,  16,  17,
