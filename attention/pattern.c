@@ -81,7 +81,7 @@ static attn_status read_term(const char *name, const char *value, attn_pattern *
         {"sink", ATTN_SINK, &pattern->sink, "sink=S with S 1 to 2^60"},
         {"global", ATTN_GLOBAL, &pattern->global, "global=G with G 1 to 2^60"},
         {"stride", ATTN_STRIDE, &pattern->stride, "stride=T with T 1 to 2^60"},
-        {"random", ATTN_RANDOM, NULL, "random=R:B:SEED with R and B 1 to 2^60"},
+        {"random", ATTN_RANDOM, NULL, "random=R:B:SEED with R and B 1 to 2^60, SEED 0 to 2^64-1"},
         {"topk", ATTN_TOPK, &pattern->topk, "topk=K with K 1 to 2^60"},
     };
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {

@@ -48,7 +48,7 @@ static const char after[] =
     "  --dry-run            list the rows with their predicted times, measure nothing\n"
     "  --checkpoint SECONDS write what is measured so far this often, between rows (30; 0: after each)\n"
     "  --budget SECONDS     fit the whole run into this time (standard sweep: 150)\n"
-    "  --max-call SECONDS   leave out rows whose calls take longer (2, without --n)\n"
+    "  --max-call SECONDS   leave out rows whose calls take longer (2, without --n); 0: no limit\n"
     "  --seed N             of data and order (1)\n"
     "  --no-bind            do not bind threads to CPUs\n"
     "  --no-counters        do not read hardware counters (perf_event_open) around the samples\n"

@@ -238,3 +238,12 @@ def test_a_long_first_call_is_a_sample(measured):
     assert row["sample_count"] == len(row["samples_ns"]) == row["iterations"] >= 10
     (row,) = measured(*arguments, "--benchmark_min_time=3x")["benchmarks"]
     assert row["sample_count"] == row["iterations"] == 3
+
+
+def test_max_call_of_zero_is_no_limit(bench):
+    """Guards that 0, which would leave out every row if it were a limit, is documented as what it is, and is it."""
+    rows = ("--dry-run", "--n", "64,65536", "--algorithm", "naive", "--isa", "scalar", "--max-call")
+    assert " 1 left out" in bench(*rows, "1").out
+    unlimited = bench(*rows, "0")
+    assert unlimited.code == 0 and " 0 left out" in unlimited.out
+    assert re.search(r"--max-call SECONDS .*0: no limit", bench("--help").out)

@@ -1,5 +1,7 @@
 """What `eval` refuses: one line on standard error that names the value, exit 2, no file left."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -297,3 +299,32 @@ def test_control_characters_stay_out_of_the_message(refused, tensors):
     tensors.random()
     refused(tensors.arguments("--pattern", "a\nb\tc"))
     refused(tensors.arguments("--bias", "a\nb"))
+
+
+@pytest.mark.parametrize(
+    ("term", "limits"),
+    [
+        ("prefix=0", ["P 1 to 2^60"]),
+        ("chunk=0", ["C 1 to 2^60"]),
+        ("window=0", ["W 1 to 2^60", "L and R 0 to 2^60 or inf"]),
+        ("sink=0", ["S 1 to 2^60"]),
+        ("global=0", ["G 1 to 2^60"]),
+        ("stride=0", ["T 1 to 2^60"]),
+        ("topk=0", ["K 1 to 2^60"]),
+        ("random=0:1:1", ["R and B 1 to 2^60", "SEED 0 to 2^64-1"]),
+        ("random=1:1:18446744073709551616", ["R and B 1 to 2^60", "SEED 0 to 2^64-1"]),
+    ],
+)
+def test_error_of_a_term_has_the_limits_of_all_its_values(refused_eval, tensors, term, limits):
+    """Guards an error that gives limits, but not of the value that is outside its own."""
+    tensors.random(batch=1, heads=1, kv_heads=1)
+    message = refused_eval([f"--pattern=causal,{term}"], term, *limits)
+    values = message.split("accepted: ")[1]
+    for value in re.findall(r"\b[A-Z]+\b", values):
+        assert re.search(rf"\b{value}\b( and [A-Z])? \d to 2\^", values)
+
+
+def test_largest_seed_is_taken(attnscope, tensors):
+    """Guards a limit in an error that is not the one in force."""
+    tensors.random(batch=1, heads=1, kv_heads=1)
+    assert attnscope(*tensors.arguments(f"--pattern=random=1:1:{2**64 - 1}")).code == 0
