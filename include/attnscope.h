@@ -23,10 +23,10 @@
  *
  * Semantics at the edges:
  *   - A row with no attended key is exactly zero, its log-sum-exp -inf (or the sink logit).
- *   - A pair that is not attended contributes nothing, whatever lies in K, V, or the bias there.
+ *   - A pair that is not attended, or whose bias is -inf, contributes nothing, whatever lies in K and V.
  *   - NaN in a query or an attended key makes exactly the rows that attend it NaN; in an attended value, that
- *     value's column of those rows; Inf there gives Inf or NaN. A score of +inf makes its row NaN.
- *   - A bias of -inf masks its pair; every finite bias is an ordinary number.
+ *     value's column of those rows; Inf there gives Inf or NaN. A score of +inf makes its row NaN, one of
+ *     -inf weighs nothing, and a row of only those is zeros. No finite bias or slope makes a score -inf.
  *   - Results are bitwise the same for any number of threads and from run to run.
  *   - Nothing is read or written outside the tensors given.
  *   - The caller's floating-point control (rounding, flushing of subnormals, traps) changes nothing: each
@@ -35,7 +35,7 @@
  *
  * Accuracy: each element lies within a bound that grows with the rounding of the scores to float32, see
  * docs/numerics.md. What passes float32 on the way becomes Inf or NaN: in flash (which ATTN_AUTO prefers)
- * scale * q, and the sum of exp(s - max) * v before it is divided; in naive q . k before it is scaled. */
+ * scale * q, its product with k, and the sum of exp(s - max) * v; in naive q . k before it is scaled. */
 #ifndef ATTNSCOPE_H
 #define ATTNSCOPE_H
 

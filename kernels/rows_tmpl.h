@@ -23,6 +23,14 @@ static void mask(float *x, const uint64_t *bits, int64_t n) {
         vf_store_part(x + i, vf_select(mask_lanes_(bits, i), vf_load_part(x + i, n - i), none), n - i);
 }
 
+/* The sum of score x and a finite bias or ALiBi's part. Those mask nothing: where two finite numbers sum up
+ * to less than -FLT_MAX, the sum is that. By selects, which keep NaN at every level (a maximum does not), and
+ * a score that was -inf already. */
+VF_INLINE vf hold_(vf x, vf sum) {
+    const vf lowest = vf_set1(-0x1.fffffep+127f);
+    return vf_select(vf_lt(x, lowest), sum, vf_select(vf_lt(sum, lowest), lowest, sum));
+}
+
 /* The final scores of one row's keys i.. (n of them, n >= VL for a whole vector). `distance`, `bias`
  * and `bits` are the row's own. */
 VF_INLINE vf adjust_vector_(vf x, const attn_score_ops *ops, int64_t distance, const float *bias,
@@ -31,15 +39,14 @@ VF_INLINE vf adjust_vector_(vf x, const attn_score_ops *ops, int64_t distance, c
         const vf cap = vf_set1(ops->softcap);
         x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
     }
-    if (ops->slope != 0.0f) /* |p - j|; the difference rounds only beyond 2^24, as a float must */
-        x = vf_fnma(vf_set1(ops->slope), vf_abs(vf_sub(vf_set1((float)(distance - i)), vf_iota())), x);
+    if (ops->slope != 0.0f) { /* |p - j|; the difference rounds only beyond 2^24, as a float must */
+        const vf distances = vf_abs(vf_sub(vf_set1((float)(distance - i)), vf_iota()));
+        const vf sum = vf_fnma(vf_set1(ops->slope), distances, x);
+        x = ops->slope < INFINITY ? hold_(x, sum) : sum;
+    }
     if (bias) {
         const vf b = n >= VL ? vf_load(bias + i) : vf_load_part(bias + i, n);
-        const vf sum = vf_add(x, b), lowest = vf_set1(-0x1.fffffep+127f);
-        /* A finite bias masks nothing: two finite numbers whose sum passes -FLT_MAX give that. By selects,
-         * which keep NaN at every level (a maximum does not), and a score that was -inf already. */
-        const vf held = vf_select(vf_lt(x, lowest), sum, vf_select(vf_lt(sum, lowest), lowest, sum));
-        x = vf_select(vf_eq(b, vf_set1(-INFINITY)), b, held);
+        x = vf_select(vf_eq(b, vf_set1(-INFINITY)), b, hold_(x, vf_add(x, b)));
     }
     if (bits)
         x = vf_select(mask_lanes_(bits, i), x, vf_set1(-INFINITY));

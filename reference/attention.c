@@ -1,6 +1,7 @@
 /* Attention in double precision, row by row, in the order of the formula. */
 #include "reference/internal.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,17 @@ static bool work_init(work *w, const attn_problem *problem) {
 
 /* ---- scores -------------------------------------------------------------- */
 
+/* As a float32, but for its rounding: what leaves the range is infinite. */
+static double in_range(double x) {
+    return isinf((float)x) ? (double)(float)x : x;
+}
+
+/* score + term. A finite term masks nothing: below a finite score the sum ends at -FLT_MAX. */
+static double plus(double score, double term) {
+    double sum = in_range(score + term);
+    return sum == -INFINITY && isfinite(score) && isfinite(term) ? -(double)FLT_MAX : sum;
+}
+
 static ref_score final_score(const attn_problem *problem, const attn_tensors *tensors, const work *w,
                              int64_t b, int64_t h, int64_t i, int64_t j) {
     ref_score score = {0};
@@ -65,25 +77,22 @@ static ref_score final_score(const attn_problem *problem, const attn_tensors *te
         score.abs_key += fabs(key[d]);
     }
 
-    score.capped = scale * dot;
+    score.capped = in_range(scale * dot);
     if (problem->softcap > 0)
         score.capped = problem->softcap * tanh(score.capped / problem->softcap);
     score.value = score.capped;
     if (problem->inputs & ATTN_HAS_ALIBI) {
         int64_t distance = ref_position(problem, tensors, b, i) - j;
         double linear = tensors->alibi_slopes[h] * fabs((double)distance);
-        score.value -= linear;
+        score.value = plus(score.value, -linear);
         score.abs_linear += fabs(linear);
     }
     if (problem->inputs & ATTN_HAS_BIAS) {
         const int64_t *stride = tensors->bias_strides;
         double bias = tensors->bias[b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]];
-        score.value += bias;
+        score.value = plus(score.value, bias);
         score.abs_linear += fabs(bias);
     }
-    /* Final scores are float32 by definition: what leaves its range is infinite. */
-    if (isinf((float)score.value))
-        score.value = (float)score.value;
     return score;
 }
 

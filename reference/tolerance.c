@@ -66,6 +66,8 @@ static double larger(double a, double b) {
 double ref_out_tolerance(const ref_row *row, const double *value, double out) {
     if (!isfinite(out))
         return INFINITY;
+    if (row->max == -INFINITY)
+        return 0; /* no weight at all: zeros */
     const double *weight = row->weight, *slack = row->slack;
     double sink_slack = slack[row->count];
     double size = 0, largest = 0, slacks = sink_slack;

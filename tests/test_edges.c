@@ -3,7 +3,6 @@
  * runs at each ISA level with each algorithm, the right value as the assertion. */
 #include "tests/support.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -269,42 +268,6 @@ static void low_scores(void **state) {
         }
 }
 
-/* Guards: a finite bias, however negative, is a number: a row of -3.4e38 or -FLT_MAX is a uniform average
- * (pytorch#110213), within the rounding of a sum of n values; also where the score's sum with it would
- * overflow. */
-static void lowest_bias(void **state) {
-    const attn_kernels *kernels = test_kernels(state);
-    static const float lowest[] = {-3e38f, -3.4e38f, -FLT_MAX, -FLT_MAX};
-    for (size_t place = 0; place < COUNT_OF(edge_places); place++)
-        for (size_t k = 0; k < COUNT_OF(lowest); k++) {
-            case_spec s = edge_spec(place);
-            s.inputs = ATTN_HAS_BIAS;
-            attention_case *c = case_new(&s);
-            edge_bias(c, lowest[k]);
-            if (k == 3) { /* scores of -3e32 */
-                edge_fill(c, &c->tensors.q, -1e16f);
-                edge_fill(c, &c->tensors.k, 1e16f);
-            }
-            for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
-                edge_result r = edge_execute(c, kernels->name, edge_algorithms[a], 1);
-                for (int64_t row = 0; row < s.batch * s.heads * s.queries; row++)
-                    for (int64_t d = 0; d < s.value_dim; d++) {
-                        const int64_t kv = row / s.queries / 2;
-                        double sum = 0, size = 0;
-                        for (int64_t j = 0; j < s.keys; j++) {
-                            const double v = ((float *)c->v.data)[(kv * s.keys + j) * s.value_dim + d];
-                            sum += v;
-                            size += fabs(v);
-                        }
-                        const double n = (double)s.keys, error = r.out[row * s.value_dim + d] - sum / n;
-                        assert_true(fabs(error) <= (n + 10) * 0x1p-23 * size / n);
-                    }
-                edge_free(&r);
-            }
-            case_free(c);
-        }
-}
-
 /* Guards: beside ordinary scores a bias of -3.4e38 leaves a weight of exactly zero (the row equals, bit for
  * bit, one where those pairs are masked), and a bias of +3.4e38 takes all of it (the row is that value). */
 static void extreme_bias_beside_others(void **state) {
@@ -387,7 +350,6 @@ int main(void) {
     test_add_levels(&list, "leading tiles masked", leading_tiles_masked);
     test_add_levels(&list, "nothing attended", nothing_attended);
     test_add_levels(&list, "low scores", low_scores);
-    test_add_levels(&list, "lowest bias", lowest_bias);
     test_add_levels(&list, "extreme bias beside others", extreme_bias_beside_others);
     test_add_levels(&list, "infinite bias is a mask", infinite_bias_is_a_mask);
     return test_run_list("edges", &list);

@@ -253,6 +253,30 @@ static void fma_peak(void **state) {
     }
 }
 
+/* Guards: nor does ALiBi mask while its slope is finite: a finite score that it takes below the range is
+ * -FLT_MAX, one that is not finite stays what it is, and an infinite slope gives what the formula says. (A
+ * score of +inf may become NaN, as it makes its row anyway: without FMA the product is -inf.) */
+static void adjust_steep(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    static const float scores[] = {-1e32f, 0, FLT_MAX, INFINITY, -INFINITY, NAN, -FLT_MAX};
+    static const float slopes[] = {3e38f, FLT_MAX, 1e37f, INFINITY};
+    for (size_t k = 0; k < COUNT_OF(slopes) * COUNT_OF(scores); k++)
+        for (int n = 1; n <= 37; n++) {
+            const float slope = slopes[k / COUNT_OF(scores)];
+            float x[37];
+            for (int i = 0; i < n; i++)
+                x[i] = scores[((size_t)i + k) % COUNT_OF(scores)];
+            kernels->adjust(x, n, &(attn_score_ops){.slope = slope, .distance = 140}); /* keys 104.. away */
+            for (int i = 0; i < n; i++) {
+                const float score = scores[((size_t)i + k) % COUNT_OF(scores)];
+                const float expected = isinf(slope) ? score - slope : isfinite(score) ? -FLT_MAX : score;
+                if (isnan(expected) ? !isnan(x[i]) : x[i] != expected && !(isnan(x[i]) && expected > 0))
+                    test_fail("n=%d, x[%d]: %g with a slope of %g is %g, must be %g", n, i, (double)score,
+                              (double)slope, (double)x[i], (double)expected);
+            }
+        }
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "scale", scale);
@@ -261,6 +285,7 @@ int main(void) {
     test_add_levels(&list, "adjust cap", adjust_cap);
     test_add_levels(&list, "adjust far", adjust_far);
     test_add_levels(&list, "adjust lowest", adjust_lowest);
+    test_add_levels(&list, "adjust steep", adjust_steep);
     test_add_levels(&list, "read and copy", stream);
     test_add_levels(&list, "fma peak", fma_peak);
     return test_run_list("kernels_rows", &list);

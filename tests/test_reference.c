@@ -1,6 +1,7 @@
 /* The reference's values, against results that can be written down. */
 #include "tests/support.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -83,6 +84,38 @@ static void final_score(void **state) {
         close_to(f.lse[i], log(sum));
         for (int j = 0; j < 3; j++)
             close_to(f.weights[3 * i + j], exp(s[j]) / sum);
+    }
+}
+
+/* Guards: a finite bias or slope masks nothing: a score that they take below the range of float32 is
+ * -FLT_MAX, so three of them are a mean; a score of -inf weighs nothing, also one of a product beyond the
+ * range. */
+static void final_score_below_the_range(void **state) {
+    const float q[] = {-1e18f, 0}, k[] = {2e19f, 0, 2e19f, 0, 2e19f, 0}, v[] = {3, 4, 8};
+    const float slopes[] = {3e38f};
+    for (uint32_t inputs = ATTN_HAS_BIAS; inputs <= (ATTN_HAS_BIAS | ATTN_HAS_ALIBI); inputs++) {
+        if (inputs & ~(uint32_t)(ATTN_HAS_BIAS | ATTN_HAS_ALIBI))
+            continue;
+        const int64_t offset = 9;
+        const float bias = -3.4e38f;
+        fixture f = make(1, 1, 1, 3, 2, 1, q, k, v);
+        f.problem.inputs = inputs | ATTN_HAS_Q_OFFSETS;
+        f.tensors.q_offsets = &offset;
+        f.tensors.alibi_slopes = slopes;
+        f.tensors.bias = &bias;
+        compute(&f);
+        close_to(f.out[0], 5);
+        close_to(f.lse[0], -(double)FLT_MAX);
+    }
+    for (int infinite = 0; infinite < 2; infinite++) {
+        const float low = infinite ? INFINITY : 3e22f;
+        const float keys[] = {low, 0, low, 0, -1e-18f, 0};
+        fixture f = make(1, 1, 1, 3, 2, 1, q, keys, v);
+        compute(&f);
+        assert_true(f.weights[0] == 0 && f.weights[1] == 0 && f.weights[2] == 1 && f.out[0] == 8);
+        f.problem.keys = 2;
+        compute(&f);
+        assert_true(f.out[0] == 0 && f.lse[0] == -INFINITY && f.out_tolerance[0] == 0);
     }
 }
 
@@ -252,6 +285,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(textbook),
         cmocka_unit_test(final_score),
+        cmocka_unit_test(final_score_below_the_range),
         cmocka_unit_test(sink_logit),
         cmocka_unit_test(grouped_heads),
         cmocka_unit_test(topk),
