@@ -18,30 +18,41 @@ static const char *shape_of(const operand *o, char *text) {
     return npy_shape_text(o->rank, o->shape, text, NPY_SHAPE_TEXT);
 }
 
-/* Float32 elements in the storage type, rounded to nearest even; frees `floats`. */
-static void *store(float *floats, int64_t count, attn_dtype dtype, const char *name) {
-    if (dtype == ATTN_F32)
-        return floats;
-    uint16_t *stored = cli_alloc(name, count, sizeof *stored);
-    for (int64_t i = 0; stored && i < count; i++)
-        stored[i] = dtype == ATTN_F16 ? attn_f32_to_f16(floats[i]) : attn_f32_to_bf16(floats[i]);
-    free(floats);
-    return stored;
+/* A finite number that the type `beyond` cannot hold becomes Inf: in a query or a key its rows turn to NaN or
+ * weigh nothing, and not without a word. No error, since it may lie where nothing attends, as in padding. */
+static void warn_of_range(const char *name, int64_t element, double value, const char *beyond) {
+    cli_error("warning: --%s: element %lld is %g, beyond %s, and taken as %sInf", name, (long long)element,
+              value, beyond, value < 0 ? "-" : "");
 }
 
-/* A finite float64 that float32 cannot hold becomes Inf, and the rows that attend it NaN: not without a word.
- * No error, since it may lie where nothing attends, as in padding. */
-static void warn_of_range(const npy_array *array, const char *name) {
+/* Of float64, which npy_take_floats narrows; the first such element. */
+static void check_float32(const npy_array *array, const char *name) {
     if (array->header.kind != 'f' || array->header.item_bytes != 8)
         return;
     const double *values = array->data;
     for (int64_t i = 0; i < array->header.count; i++)
         if (isfinite(values[i]) && isinf((float)values[i])) {
-            fprintf(stderr,
-                    "attnscope eval: warning: --%s: element %lld is %g, beyond float32, and taken as %sInf\n",
-                    name, (long long)i, values[i], values[i] < 0 ? "-" : "");
+            warn_of_range(name, i, values[i], "float32");
             return;
         }
+}
+
+/* Float32 elements in the storage type, rounded to nearest even; frees `floats`. */
+static void *store(float *floats, int64_t count, attn_dtype dtype, const char *name) {
+    if (dtype == ATTN_F32)
+        return floats;
+    uint16_t *stored = cli_alloc(name, count, sizeof *stored);
+    bool warned = false;
+    for (int64_t i = 0; stored && i < count; i++) {
+        stored[i] = dtype == ATTN_F16 ? attn_f32_to_f16(floats[i]) : attn_f32_to_bf16(floats[i]);
+        const float kept = dtype == ATTN_F16 ? attn_f16_to_f32(stored[i]) : attn_bf16_to_f32(stored[i]);
+        if (!warned && isinf(kept) && isfinite(floats[i])) {
+            warn_of_range(name, i, (double)floats[i], attn_dtype_name(dtype));
+            warned = true;
+        }
+    }
+    free(floats);
+    return stored;
 }
 
 static bool load_operand(const char *path, const eval_options *options, operand *o, void **data) {
@@ -64,7 +75,7 @@ static bool load_operand(const char *path, const eval_options *options, operand 
     o->heads = o->rank > 2 ? (options->bnhd ? last[-1] : last[-2]) : 1;
     o->batch = o->rank > 3 ? last[-3] : 1;
 
-    warn_of_range(&array, o->name);
+    check_float32(&array, o->name);
     o->type = npy_type_text(&array.header);
     int64_t count = array.header.count;
     float *floats = npy_take_floats(&array, o->name);

@@ -74,6 +74,40 @@ def test_beyond_float32(tensors, attnscope, which):
         assert (done.code, done.err) == (0, "")
 
 
+# The largest finite number of each storage type, and the first that rounds to infinity: half a place above.
+STORED = {"f16": (65504.0, 65520.0), "bf16": (float.fromhex("0x1.fep127"), float.fromhex("0x1.ffp127"))}
+
+
+@pytest.mark.parametrize("dtype", STORED)
+@pytest.mark.parametrize("file_type", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("which", "qkv")
+def test_beyond_the_storage_type(tensors, attnscope, which, file_type, dtype):
+    """--dtype says so too where a finite number is beyond its range, whatever the file holds; what rounds to its
+    largest number is in it. Once for an operand, however many there are."""
+    tensors.random(batch=1, heads=1, kv_heads=1)
+    values = np.zeros(tensors.load(which).shape, file_type)
+    largest, beyond = STORED[dtype]
+    within = np.nextafter(np.float32(beyond), np.float32(0))
+    for sign in (1, -1):
+        for number in (largest, within, np.inf):
+            if file_type == "f2" and number != np.inf:
+                number = largest if dtype == "f16" else 65504.0
+            values.flat[5] = sign * number
+            tensors.save(**{which: values})
+            done = attnscope(*tensors.arguments("--dtype", dtype))
+            assert (done.code, done.err) == (0, ""), number
+        if file_type == "f2":  # has nothing beyond either
+            continue
+        values.flat[5:] = sign * beyond
+        tensors.save(**{which: values})
+        done = attnscope(*tensors.arguments("--dtype", dtype))
+        taken = "Inf" if sign > 0 else "-Inf"
+        named = f"--{which}: element 5 is {sign * beyond:g}, beyond {dtype}, and taken as {taken}"
+        assert (done.code, done.err) == (0, f"attnscope eval: warning: {named}\n")
+        values.flat[5:] = 0
+        tensors.save(**{which: values})
+
+
 def test_longdouble(refused_eval, tensors):
     """Floats wider than float64 are refused, not cut."""
     tensors.random()
