@@ -137,18 +137,22 @@ static void adjust(void **state) {
  * relative error small also for scores far below the cap, where 1 - 2/(e^2x + 1) would lose every digit. */
 static void adjust_cap(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    const attn_score_ops ops = {.softcap = 50};
+    static const float caps[] = {50, 1e-3f, 1e-6f, 1e-30f};
     double worst = 0;
-    for (float x = 1e-30f; x < 1e30f; x *= 1.0173f) {
-        float y[2] = {x, -x};
-        kernels->adjust(y, 2, &ops);
-        double expected = 50 * tanh(x / 50.0), error = fabs(y[0] - expected) / expected;
-        worst = fmax(worst, error / u);
-        assert_true(y[0] == -y[1] && y[0] <= 50);
+    for (size_t k = 0; k < COUNT_OF(caps); k++) {
+        const attn_score_ops ops = {.softcap = caps[k]};
+        const double cap = caps[k];
+        for (float x = 1e-30f; x < 1e30f; x *= 1.0173f) {
+            float y[2] = {x, -x};
+            kernels->adjust(y, 2, &ops);
+            double expected = cap * tanh(x / cap), error = fabs(y[0] - expected) / expected;
+            worst = fmax(worst, error / u);
+            assert_true(y[0] == -y[1] && y[0] <= caps[k]);
+        }
+        float y[] = {INFINITY, -INFINITY, NAN, 0};
+        kernels->adjust(y, 4, &ops);
+        assert_true(y[0] == caps[k] && y[1] == -caps[k] && isnan(y[2]) && y[3] == 0);
     }
-    float y[] = {INFINITY, -INFINITY, NAN, 0};
-    kernels->adjust(y, 4, &ops);
-    assert_true(y[0] == 50 && y[1] == -50 && isnan(y[2]) && y[3] == 0);
     test_note("%s: worst error of the cap %.2f of 2^-24, 8 allowed", kernels->name, worst);
     assert_true(worst <= 8);
 }
