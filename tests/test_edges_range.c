@@ -1,5 +1,5 @@
-/* Edges of float32's range: scores of infinity that no mask made, under a softcap too, and slopes of ALiBi and
- * biases that pass -FLT_MAX. At each ISA level with each algorithm, the right value as the assertion. */
+/* Edges of float32's range: scores of infinity that no mask made, under a softcap too, and slopes of ALiBi
+ * and biases that pass -FLT_MAX. At each ISA level with each algorithm, the right value as the assertion. */
 #include "tests/support.h"
 
 #include <float.h>

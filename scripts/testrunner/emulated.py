@@ -23,6 +23,7 @@ SECONDS = {
     "edges_environment": 34,
     "edges_heads": 16,
     "edges_nan": 71,
+    "edges_range": 35,
     "edges_windows": 19,
     "kernels_flash": 30,
     "kernels_matmul": 9,
