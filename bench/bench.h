@@ -7,6 +7,7 @@
 
 #include "attention/plan.h"
 #include "bench/counters.h"
+#include "bench/inputs.h"
 #include "bench/machine.h"
 #include "bench/memory.h"
 #include "bench/pool.h"
@@ -28,47 +29,6 @@ enum {
     BENCH_MAX_PARTS = 8,                      /* steps an octave */
     BENCH_MAX_BORDERS = MACHINE_CACHE_LEVELS, /* of regimes */
 };
-
-/* ---- Inputs (inputs.c) ---- */
-
-typedef enum bench_data {
-    BENCH_NORMAL,
-    BENCH_UNIFORM,
-    BENCH_PEAKED,
-    BENCH_RISING,
-    BENCH_TAILS,
-    BENCH_INF_BLOCKS,
-    BENCH_DATA_COUNT
-} bench_data;
-const char *bench_data_name(bench_data data); /* NULL outside */
-const char *bench_data_note(bench_data data); /* one line for the help page */
-
-/* The next number of a SplitMix64 generator. */
-uint64_t bench_random(uint64_t *state);
-
-/* Memory aligned to 64 bytes and touched; NULL when there is none. Released with free. */
-void *bench_alloc(int64_t bytes);
-
-typedef struct bench_inputs {
-    attn_tensors tensors;
-    void *q, *k, *v;
-    float *out, *alibi_slopes, *sink_logits, *bias;
-    int64_t out_count;                 /* floats in out */
-    int64_t q_bytes, k_bytes, v_bytes; /* as allocated */
-} bench_inputs;
-
-/* What the data asks a problem for beside Q, K and V: ATTN_HAS_BIAS, or 0. */
-uint32_t bench_data_inputs(bench_data data);
-/* Bounds of what bench_inputs_make draws. */
-typedef struct bench_bounds {
-    double q, k, v; /* largest absolute values */
-} bench_bounds;
-bench_bounds bench_data_bounds(bench_data data, int64_t head_dim);
-
-/* Tensors for the problem, the same for the same seed, shapes and data, whatever will run on them.
- * False when there is no memory. */
-bool bench_inputs_make(bench_inputs *inputs, const attn_problem *problem, bench_data data, uint64_t seed);
-void bench_inputs_free(bench_inputs *inputs);
 
 /* ---- Kernels (kernel_rows.c, kernel_list.c) ---- */
 
@@ -137,6 +97,7 @@ typedef struct bench_result {
     double pct_peak;
     bool above_bandwidth; /* read faster than what it reads from was seen to be read, which others use too */
     int threads_used;     /* that did some of the work */
+    int64_t copies;       /* of the tensors, that calls took by turns */
     int order;            /* position in the run */
     int64_t repetitions;  /* that are whole */
     int visits;           /* 0: one, whose median this is */
@@ -165,6 +126,7 @@ typedef struct bench_row {
     const attn_tuning *tuning; /* that decides for auto; NULL: none */
     int threads;
     bench_data data;
+    double cold_bytes; /* that copies of its tensors take at least, which calls use by turns; 0: one copy */
     attn_stage stage;
     const bench_kernel *kernel;
     int64_t n; /* of a kernel */
@@ -207,7 +169,7 @@ typedef struct bench_rows {
     int block_maps;
 } bench_rows;
 
-/* ---- Options (options.c, options_library.c, values.c, help.c) ---- */
+/* ---- Options (options.c, options_library.c, values.c, help.c, cold.c) ---- */
 
 typedef struct bench_list {
     const char *item[BENCH_MAX_LIST];
@@ -227,7 +189,7 @@ typedef struct bench_config {
     int64_t heads, kv_heads, head_dim, value_dim, batch, queries; /* 0: not given */
     float softcap;
     bool alibi, sink_logit;
-    bool stages;
+    bool stages, cold;
     int64_t cache_bytes[MACHINE_CACHE_LEVELS]; /* of the CPU that rows run on; 0 unknown */
     bool standard; /* the standard series (no pattern, algorithm, kernel, preset, stage asked for) */
     const char *out, *tuning_file;
@@ -264,6 +226,10 @@ bool bench_parse_sizes(const char *option, const char *text, bench_numbers *size
 /* "2s", "0.1", and where `calls` is not NULL "100x". Prints an error. */
 bool bench_parse_time(const char *option, const char *text, double *seconds, int64_t *calls);
 void bench_help(void);
+
+/* What copies of a row's tensors take that no cache holds: twice the last cache, 64 MiB at least; 0 without
+ * --cold. */
+double bench_cold_bytes(const bench_config *config);
 
 /* ---- Lengths (grid.c) ---- */
 
@@ -320,6 +286,7 @@ typedef struct bench_instance {
     const attn_kernels *kernels;
     attn_plan *plan;
     bench_inputs inputs;
+    bench_copies copies; /* of the inputs */
     char *workspace;
     bench_kernel_run kernel_run;
     int threads; /* asked for, and running */

@@ -96,6 +96,7 @@ json_t *bench_conditions(const bench_session *session) {
     bench_set_integer(settings, "repetitions", config->repetitions);
     set_flag(settings, "one_call", config->one_call);
     set_flag(settings, "bind", !config->no_bind);
+    set_flag(settings, "cold", config->cold);
     json_object_set_new(conditions, "settings", settings);
     machine_fields(session->host, add_field, fields);
     json_object_set_new(described, "fields", fields);

@@ -38,10 +38,13 @@ static double count_scores(const bench_row *row) {
  * so that each sees the keys of its heads. */
 static bench_stream tensor_stream(const bench_row *row, const tensor_bytes *t, double bytes, double scores) {
     const attn_problem *p = &row->problem;
+    /* Cold, each call has its own copy of them. */
+    const double cold = row->kind == BENCH_ATTENTION ? row->cold_bytes : 0;
     const double groups = fmax(1, fmin(row->threads, (double)(p->batch * p->kv_heads)));
-    return (bench_stream){bytes,
-                          (t->queries + t->out) / row->threads + (t->keys + t->values) / groups + scores,
-                          t->queries + t->out + t->keys + t->values + row->threads * scores};
+    const double own = (t->queries + t->out) / row->threads + (t->keys + t->values) / groups;
+    const double all = t->queries + t->out + t->keys + t->values;
+    return (bench_stream){bytes, fmax(own, cold / row->threads) + scores,
+                          fmax(all, cold) + row->threads * scores};
 }
 
 static void count_attention(bench_row *row, const attn_plan *plan) {

@@ -50,6 +50,8 @@ static const char after[] =
     "  --budget SECONDS     fit the whole run into this time (standard sweep: 150)\n"
     "  --max-call SECONDS   leave out rows whose calls take longer (2, without --n); 0: no limit\n"
     "  --seed N             of data and order (1)\n"
+    "  --cold               no call finds its tensors in a cache: each takes the next of copies that are\n"
+    "                       larger together (not with --stages or --kernel; no stages in the sweep)\n"
     "  --no-bind            do not bind threads to CPUs\n"
     "  --no-counters        do not read hardware counters (perf_event_open) around the samples\n"
     "  --no-roofline        do not measure bandwidths first\n"

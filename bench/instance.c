@@ -23,7 +23,7 @@ static double bytes_needed(const bench_row *row) {
                                                              (double)(p->head_dim + p->value_dim)) *
                                (double)attn_dtype_bytes(p->dtype) +
                            rows * (double)p->value_dim * 4;
-    return tensors + (double)row->threads * (double)row->info.workspace_bytes;
+    return tensors + row->cold_bytes + (double)row->threads * (double)row->info.workspace_bytes;
 }
 
 bool bench_row_fits(const bench_row *row, int64_t memory_bytes, attn_error *error) {
@@ -44,7 +44,8 @@ static bool make_attention(bench_instance *instance, uint64_t seed, attn_error *
         return false;
     const int64_t workspace_bytes = instance->threads * attn_plan_info(instance->plan).workspace_bytes;
     instance->workspace = bench_alloc(workspace_bytes);
-    if (!instance->workspace || !bench_inputs_make(&instance->inputs, p, row->data, seed)) {
+    if (!instance->workspace || !bench_inputs_make(&instance->inputs, p, row->data, seed) ||
+        !bench_copies_make(&instance->copies, &instance->inputs, row->cold_bytes)) {
         attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
         return false;
     }
@@ -112,6 +113,17 @@ static void run_tasks(void *context, int worker) {
 }
 
 static void run_attention(bench_instance *instance) {
+    bench_copies *copies = &instance->copies;
+    if (copies->count > 1) {
+        bench_copies_next(copies, &instance->inputs, &instance->inputs.tensors);
+        for (int i = 0; instance->share && i < instance->threads; i++) {
+            attn_tensors *tensors = &instance->share[i].tensors;
+            tensors->q = instance->inputs.tensors.q;
+            tensors->k = instance->inputs.tensors.k;
+            tensors->v = instance->inputs.tensors.v;
+            tensors->out = instance->inputs.tensors.out;
+        }
+    }
     if (instance->threads == 1) {
         attn_execute_part(instance->plan, &instance->inputs.tensors, instance->workspace, 0, 1, NULL);
         return;
@@ -213,6 +225,7 @@ int bench_instance_pieces(const bench_instance *instance, memory_piece pieces[BE
 void bench_instance_free(bench_instance *instance) {
     attn_plan_destroy(instance->plan);
     bench_inputs_free(&instance->inputs);
+    free(instance->copies.memory);
     bench_kernel_free(&instance->kernel_run);
     free(instance->workspace);
     free(instance->share);

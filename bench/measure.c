@@ -296,6 +296,7 @@ static void judge(bench_session *session, bench_row *row) {
     r->ghz = session->ghz;
     bench_counting_judge(session, row);
     r->threads_used = bench_instance_threads_used(&session->instance);
+    r->copies = session->instance.copies.count;
     /* All threads of the pool run, those that find no task too. */
     r->cpu_share = bench_share_of_cpus(r, session->instance.threads);
     r->measured = !*row->error;

@@ -148,6 +148,7 @@ static const struct {
     {"batch", FIELD(batch), .least = 1, .most = 65536},
     {"budget", .take = take_budget},
     {"checkpoint", .take = take_checkpoint},
+    {"cold", FIELD(cold)},
     {"data", .take = take_data},
     {"dry-run", FIELD(dry_run)},
     {"dtype", .take = take_dtype},
@@ -238,6 +239,9 @@ static int check_combination(const bench_config *c) {
                 return cli_error("--kernel '%s' takes --dtype f32 only", c->kernels.item[k]);
         }
     }
+    if (c->cold && (c->kernels.count || c->stages))
+        return cli_error("--cold does not apply to --%s: whole calls get new tensors",
+                         c->kernels.count ? "kernel" : "stages");
     for (int t = 0; t < c->threads.count; t++) {
         if (c->threads.item[t] > 1 && (c->kernels.count ? !attention : c->stages && !c->algorithms.count))
             return cli_error("--threads '%lld': %s run on one thread", (long long)c->threads.item[t],

@@ -29,6 +29,7 @@ static double weight(const bench_row *row) {
 static void shrink(bench_row *row) {
     attn_problem *p = &row->problem;
     row->threads = 1;
+    row->cold_bytes = 0;
     row->n = smaller(row->n, SMALL_N);
     p->batch = p->heads = p->kv_heads = 1;
     p->queries = smaller(p->queries, SMALL_QUERIES);
@@ -113,6 +114,7 @@ static double rate(const bench_row *row, bench_pool *pool, calibration *known, i
 
 static double overhead(const bench_row *row, bench_pool *pool, calibration *known, int *count) {
     bench_row tiny = *row;
+    tiny.cold_bytes = 0;
     tiny.n = tiny.problem.queries = tiny.problem.keys = 1;
     tiny.problem.pattern.terms &= ~(uint32_t)ATTN_BLOCKS;
     return recall(&tiny, pool, calibrate_overhead, known, count);
@@ -149,7 +151,7 @@ static double row_ns(const bench_config *config, const bench_row *row) {
     double before = fmax(fmax(call, warm_up), fmin(3 * call, BENCH_WARM_CALL_NS));
     if (call >= BENCH_FIRST_COUNTS_NS && row->kind == BENCH_ATTENTION && row->threads == 1)
         before = fmax(0, warm_up - call);
-    return BENCH_AROUND_ROW_NS + looks + 4 * elements + before + sampling;
+    return BENCH_AROUND_ROW_NS + looks + 4 * elements + row->cold_bytes + before + sampling;
 }
 
 double bench_planned_s(const bench_config *config, const bench_rows *rows) {

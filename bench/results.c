@@ -124,6 +124,8 @@ static void add_measured(const bench_session *session, const bench_row *row, jso
     if (counted)
         json_object_set_new(object, "counters", counted);
     add_shares(session, row, object);
+    if (row->cold_bytes > 0)
+        set_count(object, "cold_copies", (double)r->copies);
     set_count(object, "sample_count", r->sample_count);
     set_count(object, "calls_per_sample", (double)r->calls_per_sample);
     set_count(object, "order", r->order);

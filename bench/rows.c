@@ -186,6 +186,7 @@ int bench_expand_row(const bench_config *config, const bench_row *row, bench_row
     bench_row next = *row;
     next.threads = 1;
     next.tuning = config->tuning;
+    next.cold_bytes = bench_cold_bytes(config);
     for (int i = 0; i < list_count(&config->isas); i++) {
         next.isa = list_item(&config->isas, i, "auto");
         for (int d = 0; d < numbers_count(&config->dtypes); d++) {
@@ -334,7 +335,7 @@ static int standard_rows(const bench_config *config, bench_rows *rows) {
     for (int i = 0; i < config->sizes.count; i++) {
         bench_row row = first_row(config, config->sizes.item[i]);
         int status = set_pattern(rows, &row, "causal");
-        if (status == 0 && row.n >= 256)
+        if (status == 0 && row.n >= 256 && !config->cold)
             status = bench_expand_row(&stages, &row, rows);
         if (status != 0)
             return status;

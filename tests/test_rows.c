@@ -270,32 +270,6 @@ static void a_repeated_row_has_the_same_bits(void **state) {
     assert_false(row.result.measured);
 }
 
-/* Guards: no number that the generators draw passes the bounds which the tolerance rests on. */
-static void data_is_within_its_bounds(void **state) {
-    (void)state;
-    for (int data = 0; data < BENCH_DATA_COUNT; data++) {
-        attn_problem problem;
-        attn_problem_init(&problem, 1, 2, 2, 300, 300, 40, 24);
-        problem.inputs = bench_data_inputs((bench_data)data);
-        bench_inputs inputs;
-        assert_true(bench_inputs_make(&inputs, &problem, (bench_data)data, 3));
-        const bench_bounds b = bench_data_bounds((bench_data)data, 40);
-        const double slack = 1 + 0x1p-20; /* of the float32 in which they are made */
-        for (int64_t i = 0; i < 2 * 300 * 40; i++) {
-            assert_true(fabs((double)((float *)inputs.q)[i]) <= b.q * slack);
-            assert_true(fabs((double)((float *)inputs.k)[i]) <= b.k * slack);
-        }
-        for (int64_t i = 0; i < 2 * 300 * 24; i++)
-            assert_true(fabs((double)((float *)inputs.v)[i]) <= b.v * slack);
-        int masked = 0;
-        for (int64_t i = 0; inputs.tensors.bias && i < 300; i++)
-            masked += inputs.tensors.bias[i] == -INFINITY;
-        assert_int_equal(masked, data == BENCH_INF_BLOCKS ? 64 + 64 + 44 - 1 : 0);
-        assert_true((data == BENCH_INF_BLOCKS) == (inputs.tensors.bias != NULL));
-        bench_inputs_free(&inputs);
-    }
-}
-
 /* Guards the share of its CPUs that a row had: by its own clock, or what was not stolen where that is less;
  * one tick of each CPU, and what is not known, takes nothing. */
 static void what_is_stolen_is_not_had(void **state) {
@@ -363,7 +337,6 @@ int main(void) {
         cmocka_unit_test(some_queries_are_as_of_the_whole),
         cmocka_unit_test(other_problems_are_not_compared),
         cmocka_unit_test(a_repeated_row_has_the_same_bits),
-        cmocka_unit_test(data_is_within_its_bounds),
         cmocka_unit_test(every_preset_is_named),
         cmocka_unit_test(what_is_stolen_is_not_had),
         cmocka_unit_test(a_run_sums_what_was_stolen),

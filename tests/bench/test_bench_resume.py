@@ -94,6 +94,7 @@ def test_a_dry_run_says_what_is_there(begun, bench):
         (("--benchmark_repetitions=2",), "settings.repetitions 1, here 2"),
         (("--benchmark_dry_run",), "settings.one_call false, here true"),
         (("--no-bind",), "settings.bind true, here false"),
+        (("--cold",), "settings.cold false, here true"),
     ],
 )
 def test_other_settings_are_refused_by_name(begun, bench, options, named):

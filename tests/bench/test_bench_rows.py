@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from conftest import strict
+from conftest import QUICK, strict
 
 SMALL = ("--pattern", "dense", "--isa", "scalar")
 
@@ -149,6 +149,26 @@ def test_no_row_is_faster_than_what_it_reads_from(bench, tmp_path):
         for level in limits["level"].values():
             above = [r["gbs"] for r in limits["readings"] if r["bytes"] >= level["bytes"]]
             assert level["read_gbs"] == max(above)
+
+
+def test_cold_calls_find_their_tensors_in_memory(bench, measured, tmp_path):
+    """Guards --cold: copies that are larger than the caches, the same output, bytes that come from memory; one copy
+    where that is large enough; refused where nothing would come of it."""
+    shape = ("--pattern", "dense", "--isa", "scalar", "--n", "64", "--threads", "1")
+    warm = measured(*shape)["benchmarks"][0]
+    path = tmp_path / "cold.json"
+    outcome = bench("--benchmark_min_time=0.002s", *shape, "--cold", "--out", path)
+    assert outcome.code == 0, outcome
+    cold = strict(path.read_text())
+    (row,) = cold["benchmarks"]
+    last = max(cache["size"] for cache in cold["context"]["caches"])
+    assert row["cold_copies"] * row["bytes_compulsory"] > max(2 * last, 64 << 20)
+    assert row["checksum"] == warm["checksum"] and row["id"] == warm["id"]
+    assert row["bandwidth_level"] == "memory" and "cold_copies" not in warm
+    assert cold["context"]["settings"]["cold"] is True
+    for other in (("--stages",), ("--kernel", "exp")):
+        outcome = bench(*QUICK, "--n", "64", "--cold", *other)
+        assert outcome.code == 2 and outcome.err.count("\n") == 1 and "--cold does not apply" in outcome.err
 
 
 def test_without_limits_there_is_no_verdict(measured):

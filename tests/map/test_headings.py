@@ -20,8 +20,8 @@ def declared(text: str) -> list[str]:
     return DECLARED.findall(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
 
 
-@pytest.mark.parametrize("name", ["bench.h", "session.h"])
-def test_what_a_heading_says_is_true(name):
+@pytest.mark.parametrize(("name", "least"), [("bench.h", 20), ("session.h", 20), ("inputs.h", 5)])
+def test_what_a_heading_says_is_true(name, least):
     """Guards whoever looks for a function: each stands under the file that has it, and each heading has some."""
     found, wrong = 0, []
     for heading, text in sections(ROOT / "bench" / name):
@@ -33,7 +33,7 @@ def test_what_a_heading_says_is_true(name):
             # Defined: at the beginning of a line, and no declaration.
             if not re.search(rf"^[\w].*\b{function}\([^;{{]*\)\s*{{", sources, re.MULTILINE):
                 wrong.append(f"{function} is not in {', '.join(files)}")
-    assert found > 20 and not wrong, wrong
+    assert found > least and not wrong, wrong
 
 
 def test_a_wrong_heading_is_found():
