@@ -63,7 +63,7 @@ def test_all_charts_are_there(figures):
     assert len(figures["stages"].panels) == 2 * levels
     assert len(figures["peak"].panels) == len(figures["roofline"].panels) == levels
     assert len(figures["efficiency"].panels) == 3
-    assert len(figures["memory"].panels) == 1
+    assert len(figures["memory"].panels) == 2  # workspace, resident
 
 
 # Guards the x axis: log2, with a tick at each measured n and nowhere else.
@@ -372,4 +372,4 @@ def test_png_is_valid(figures):
         at += 12 + length
     assert kinds[0] == b"IHDR" and kinds[-1] == b"IEND"
     assert len(zlib.decompress(pixels)) == height * (1 + width * {2: 3, 6: 4}[colour] * depth // 8)
-    assert width > 1000
+    assert width > 900
