@@ -8,9 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-MESON = os.environ.get("MESON", "meson")
-SYSROOT = ROOT / "build-sysroot-arm64"
+from testrunner.builds import MESON, ROOT, SYSROOT
+from testrunner.levels import required
 
 # Functions whose hottest loop is modelled, and whether it is a product (nothing but FMAs and their operands).
 PRODUCTS = ("tile_new", "tile_add", "tile_scores", "tile_values", "fma_peak")
@@ -32,10 +31,18 @@ class Level:
 
 # Not modelled: sapphirerapids (its FMA latency of zmm is unlike all others'), cortex-a76 and later (copies of
 # cortex-a57).
-LEVELS = (
-    Level("avx2", "x86_64-linux-gnu", ("znver3", "znver4")),
-    Level("avx512", "x86_64-linux-gnu", ("znver4", "icelake-server", "skylake-avx512")),
-    Level("neon", "aarch64-linux-gnu", ("neoverse-n1", "neoverse-v2", "apple-m1")),
+CPUS = {
+    "avx2": ("znver3", "znver4"),
+    "avx512": ("znver4", "icelake-server", "skylake-avx512"),
+    "neon": ("neoverse-n1", "neoverse-v2", "apple-m1"),
+}
+TRIPLES = {"x86": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+# Every level that requires something of the CPU; scalar code has no vectors to model.
+LEVELS = tuple(
+    Level(name, TRIPLES[architecture], CPUS.get(name, ()))
+    for architecture, levels in required().items()
+    for name, needs in levels.items()
+    if needs
 )
 # One old model for all of Apple's cores: an FMA by lane has the pipes and the latency of a multiply there, 3 and 2,
 # one of whole vectors 2 and 8. Its loops are judged each by its own kind of FMA, and not against each other.
@@ -79,7 +86,7 @@ def _entry(level: Level, compiler: str) -> dict:
             raise TargetError(f"needs {compiler}")
         pair = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}[compiler]
         commands = _commands(ROOT / f"build-mca-{compiler}", [], pair)
-    elif level.name != "neon":
+    elif level.triple != TRIPLES["arm64"]:
         raise TargetError("needs an x86-64 machine")
     elif not (SYSROOT / "machine.ini").exists():
         raise TargetError("needs the arm64 packages of Debian or Ubuntu (scripts/setup.sh arm)")

@@ -1,6 +1,5 @@
 """python -m testrunner [SUITE]... : runs the named suites (all without a name) and prints the counts."""
 
-import re
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from . import budget
 from .builds import FULL, SEED
 from .commands import CommandError, Commands, end_all
 from .environment import clean
+from .levels import names as level_names
 from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines, unrun_levels
 from .suites import ROOT, Suite, load_suites
 
@@ -53,7 +53,7 @@ def main(names: list[str]) -> int:
     if taken:
         print(f"taken out of the environment: {', '.join(taken)}", file=sys.stderr)
     results: list[SuiteResult] = []
-    levels = re.findall(r"^ISA\((\w+),", (ROOT / "dispatch" / "isa.def").read_text(), re.MULTILINE)
+    levels = level_names()
     begin = budget.read()
     for name in names or suites:
         suite = suites[name]

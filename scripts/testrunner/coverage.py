@@ -10,7 +10,6 @@ not counted, a level or a file that this machine's build leaves out, is named.
 """
 
 import json
-import platform
 import re
 import subprocess
 from collections import defaultdict
@@ -20,6 +19,7 @@ from pathlib import Path
 from .builds import COVERAGE, ROOT
 from .checked import QUICK
 from .commands import CommandError, Commands
+from .levels import here as levels_here
 from .results import FAILED, PASSED, SKIPPED, Case
 
 DIRECTORIES = ("kernels", "dispatch", "attention")
@@ -162,17 +162,6 @@ def judge(
     return cases, table
 
 
-def levels_here() -> dict[str, str]:
-    """Level -> why it cannot run here: as the program itself says, or that its build does not have it."""
-    program = COVERAGE.directory / "cli" / "attnscope"
-    done = subprocess.run([program, "info", "--json"], capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise CommandError(f"attnscope info: {done.stderr.strip()}")
-    built = {level["name"]: level.get("reason") or "" for level in json.loads(done.stdout)["isa"]["levels"]}
-    every = re.findall(r"^ISA\((\w+),", (ROOT / "dispatch" / "isa.def").read_text(), re.MULTILINE)
-    return {level: f"no part of a build for {platform.machine()}" for level in every} | built
-
-
 def notes(directory: Path) -> list[Path]:
     """gcc's notes on each object of the library, executed or not: those that the build makes now, not what an older
     one left."""
@@ -189,7 +178,7 @@ def run_coverage(commands: Commands) -> list[Case]:
     COVERAGE.make(commands)
     for old in COVERAGE.directory.rglob("*.gcda"):
         old.unlink()
-    levels = levels_here()
+    levels = levels_here(COVERAGE.directory / "cli" / "attnscope")
     # Always the same random cases: what only some seeds execute must not come and go.
     env = {**QUICK, "ATTNSCOPE_TEST_SEED": "1"}
     cases = COVERAGE.test(commands, env=env, slower=4)

@@ -1,7 +1,6 @@
 """The suites that run x86 programs on a processor that this machine is not: `avx512` and `oldcpu`."""
 
 import platform
-import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from . import guest
 from .builds import FULL, GCC, ROOT, SEED
 from .commands import Commands
+from .levels import here as levels_here
 from .results import FAILED, PASSED, SKIPPED, Case
 
 # One core runs one guest, and the machine that the suites' limits are made for has two.
@@ -89,11 +89,6 @@ def shares(names: list[str], count: int) -> list[list[str]]:
     return [share for share in lists if share]
 
 
-def has_avx512(cpuinfo: str) -> bool:
-    flags = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
-    return {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(flags[1].split() if flags else [])
-
-
 def avx512_impossible() -> str:
     if platform.machine() != "x86_64":
         return f"this machine is {platform.machine()}: its build has no avx512"
@@ -123,7 +118,7 @@ def run_avx512(commands: Commands) -> list[Case]:
         "OMP_WAIT_POLICY": "passive",
         "OMP_NUM_THREADS": "2",
     }
-    native = has_avx512(Path("/proc/cpuinfo").read_text())
+    native = levels_here(GCC.directory / "cli" / "attnscope")["avx512"] == ""
     names, left_out = guest_programs(native)
     guests = 1 if native and not FULL else GUESTS
     lists = [[GCC.directory / "tests" / f"test_{name}" for name in share] for share in shares(names, guests)]

@@ -2,10 +2,15 @@
 
 import functools
 import json
+import os
+import platform
 import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+from testrunner.levels import ROOT
 
 # What the library is outside of its levels, and the programs: objects that run before a level is chosen.
 BASELINE = ("attention", "dispatch", "common", "cli", "reference", "bench")
@@ -46,3 +51,17 @@ def ninja(place: Path, *targets) -> None:
 
 def baseline_objects(place: Path) -> list[Path]:
     return [place / one.path for one in compilations(place) if one.top in BASELINE]
+
+
+def tree(compiler, level="avx2"):
+    """The suites' release tree of this compiler; the gcc one may be named by ATTNSCOPE_BUILD."""
+    place = ROOT / f"build-test-{compiler}"
+    if compiler == "gcc" and "ATTNSCOPE_BUILD" in os.environ:
+        place = Path(os.environ["ATTNSCOPE_BUILD"])
+    if not (place / "kernels" / f"libkernels_{level}.a.p").exists():
+        pytest.skip(f"suite {compiler} has not built its tree")
+    return up_to_date(place)
+
+
+def arm_tree():
+    return tree("gcc" if platform.machine() in ("aarch64", "arm64") else "arm", level="neon")

@@ -6,6 +6,8 @@ disassembler knows, so nothing is let through because nobody thought of it.
 import re
 import subprocess
 
+from testrunner.levels import features as known_features
+
 # What a level's flags and the assembler call the processor without any extension. Of control-flow enforcement ibt
 # alone: endbr64, with which a distribution's gcc begins functions, has the bytes of a nop that every x86-64 knows.
 # The assembler takes AArch64's counterparts (bti, paciasp) for the hints that they are.
@@ -13,17 +15,8 @@ BASE = {"x86": "generic64+ibt", "arm64": "armv8-a"}
 # Prefixes of HLE and MPX, which the assembler takes for every processor's: it would ignore them. No level asks for
 # them all the same.
 _BEYOND = re.compile(r"^(?:\w+ )*(?:xacquire|xrelease|bnd) |.*%bnd\d")
-# Of what dispatch looks at (test_isa_flags.py): the assembler's name where it differs from the feature's.
-EXTENSIONS = {
-    "CPU_AVX2": "avx2",
-    "CPU_FMA": "fma",
-    "CPU_F16C": "f16c",
-    "CPU_AVX512F": "avx512f",
-    "CPU_AVX512BW": "avx512bw",
-    "CPU_AVX512DQ": "avx512dq",
-    "CPU_AVX512VL": "avx512vl",
-    "CPU_NEON": "simd",
-}
+# What the assembler calls a feature of dispatch/cpu.h: its name, but for these.
+EXTENSIONS = {**known_features(), "CPU_NEON": "simd"}
 _JUMP = re.compile(r"^((?:(?:bnd|notrack) )*(?:j\w+|call|loop\w*|xbegin)(?:,p[nt])?) +[0-9a-f]+$")
 
 

@@ -10,10 +10,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from build_trees import AUDITED, Compilation, compilations, up_to_date
-from test_isa_flags import ROOT, faults_of_flags, macros, required
-from test_objects import tree
-from test_objects_arm import arm_tree
+from build_trees import AUDITED, Compilation, arm_tree, compilations, tree, up_to_date
+from compiler_macros import faults_of_flags, macros
+from testrunner.levels import ROOT, required
 
 # Extensions whose instructions have the bytes of others: tzcnt; prefixes that other processors ignore.
 SILENT = {"__BMI__", "__HLE__", "__MPX__"}

@@ -8,23 +8,18 @@ The release objects are those of the suites' build trees, which gcc and clang ma
 compiled here without optimisation, where nothing is inlined.
 """
 
-import os
-import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from build_trees import baseline_objects, up_to_date
+from build_trees import baseline_objects, tree
 from machine_code import instructions, lacking
-from test_isa_flags import ROOT, flags, required
+from objects import compile_object, faults_of_symbols
+from testrunner.levels import ROOT, flags, required
 
-# Registers and prefixes of VEX and EVEX code: what AVX adds is written with names that begin with v.
-X86_AVX = re.compile(r"^v[a-z0-9]+$")
-X86_EVEX = re.compile(r"%zmm|%[xy]mm(1[6-9]|2\d|3[01])\b|%k[0-7]\b|\{1to\d+\}")
 # What one file of the library may hold beyond the baseline: it asks the CPU first whether there is such a thing.
 DETECTION = {"dispatch_cpu_x86.c.o": {"xgetbv"}}
 COMPILERS = ("gcc", "clang")
+LEVELS = list(required()["x86"])  # worst to best
 
 
 def is_x86():
@@ -44,52 +39,16 @@ def fault(path, level):
     beyond = [line for line in lacking(code, "x86", features) if line not in special]
     if beyond:
         return f"instructions that the level does not ask for: {'; '.join(beyond[:20])}"
-    if level == "avx512" and not any(X86_EVEX.search(line.operands) for line in code):
-        return "none of the level's own instructions"
-    if level == "avx2" and not any(X86_AVX.match(line.mnemonic) for line in code):
-        return "none of the level's own instructions"
+    if level in LEVELS[1:]:
+        below = required()["x86"][LEVELS[LEVELS.index(level) - 1]]
+        return "" if lacking(code, "x86", below) else "none of the level's own instructions"
     return ""
-
-
-def tree(compiler, level="avx2"):
-    """The suites' release tree of this compiler; the gcc one may be named by ATTNSCOPE_BUILD."""
-    place = ROOT / f"build-test-{compiler}"
-    if compiler == "gcc" and "ATTNSCOPE_BUILD" in os.environ:
-        place = Path(os.environ["ATTNSCOPE_BUILD"])
-    if not (place / "kernels" / f"libkernels_{level}.a.p").exists():
-        pytest.skip(f"suite {compiler} has not built its tree")
-    return up_to_date(place)
-
-
-def compile_object(compiler, optimisation, source, output, more=()):
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
-    command = [compiler, "-std=c17", optimisation, *more, "-ffp-contract=off", "-D_GNU_SOURCE", "-fPIC"]
-    command += ["-fvisibility=hidden", f"-I{ROOT}", f"-I{ROOT}/include"]
-    done = subprocess.run([*command, "-c", source, "-o", output], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return output
-
-
-LEVELS = sorted(flags()["x86"])
 
 
 def level_object(compiler, release, level, place):
     if release:
         return tree(compiler) / "kernels" / f"libkernels_{level}.a.p" / f"{level}.c.o"
     return compile_object(compiler, "-O0", ROOT / f"kernels/{level}.c", place / "o.o", flags()["x86"][level])
-
-
-def faults_of_symbols(listing, level):
-    """What `nm --format=posix` shows of an ISA object that it must not."""
-    symbols = [line.split()[:2] for line in listing.splitlines() if line.strip()]
-    weak = [name for name, kind in symbols if kind in "vVwWu"]
-    # What is not of the file alone, or is chosen while a program is loaded (i): before anybody looked at the CPU.
-    outside = [name for name, kind in symbols if kind not in "UvVwWu" and kind not in "bdrtsgnN"]
-    faults = [f"weak: {name}" for name in weak]
-    if outside != [f"attn_kernels_{level}"]:
-        faults.append(f"defines {outside}")
-    return faults
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -141,7 +100,8 @@ def test_audit_refuses(tmp_path, source, more, level, expected):
     assert expected in found and bool(expected) == bool(found)
 
 
-# Instructions of extensions that no level asks for, and the lowest level that has registers for them.
+# Instructions of extensions that no level asks for, under the lowest level that has registers for them. Every level
+# has some.
 BEYOND = {
     "avx512": "vpdpbusd %zmm1,%zmm2,%zmm3; vpopcntd %zmm1,%zmm2; vdpbf16ps %zmm1,%zmm2,%zmm3"
     "; vaddph %zmm1,%zmm2,%zmm3; vpmadd52luq %zmm1,%zmm2,%zmm3; vexp2ps %zmm1,%zmm2; vpermb %zmm1,%zmm2,%zmm3"
@@ -163,6 +123,7 @@ BEYOND = {
 # name, in an object in which all else is allowed.
 @pytest.mark.parametrize("level", BEYOND)
 def test_audit_knows_every_extension(tmp_path, level):
+    assert set(BEYOND) == set(LEVELS)
     listed = [text.strip() for text in BEYOND[level].split(";")]
     known = []
     for text in listed:
@@ -177,7 +138,7 @@ def test_audit_knows_every_extension(tmp_path, level):
         known.append(text)
         # The disassembler writes the number in pclmulqdq as part of its name, and crc32 without a size.
         mnemonic = text.removeprefix("{vex} ").split()[0].removesuffix("qdq").replace("crc32b", "crc32")
-        for lower in list(BEYOND)[list(BEYOND).index(level) :]:
+        for lower in LEVELS[: LEVELS.index(level) + 1]:
             found = fault(tmp_path / "a.o", lower)
             assert "does not ask for" in found and mnemonic in found, (text, lower)
     assert len(known) >= len(listed) - 2

@@ -10,10 +10,10 @@ import re
 import subprocess
 
 import pytest
-from build_trees import baseline_objects, up_to_date
+from build_trees import arm_tree, baseline_objects
 from machine_code import instructions, lacking
-from test_isa_flags import ROOT, flags
-from test_objects import compile_object, faults_of_symbols, tree
+from objects import compile_object, faults_of_symbols
+from testrunner.levels import ROOT, flags
 
 NATIVE = platform.machine() in ("aarch64", "arm64")
 PREFIX = "" if NATIVE else "aarch64-linux-gnu-"
@@ -38,15 +38,6 @@ def fault(path, level):
     if (level == "neon") != own and level is not None:
         return "none of the level's own instructions" if level == "neon" else "vector arithmetic"
     return ""
-
-
-def arm_tree():
-    if NATIVE:
-        return tree("gcc", level="neon")
-    place = ROOT / "build-test-arm"
-    if not (place / "kernels" / "libkernels_neon.a.p").exists():
-        pytest.skip("suite arm has not built its tree")
-    return up_to_date(place)
 
 
 def compiled(optimisation, source, output, more):

@@ -7,12 +7,15 @@ import subprocess
 
 import pytest
 from loopmodel import assembly
-from test_isa_flags import COMPILERS, ROOT, flags
+from objects import COMPILERS
+from testrunner.levels import ROOT, flags, required
 
 LANES = {"zmm": 16, "ymm": 8, "xmm": 4}
 CASES = [
     pytest.param(architecture, level, compiler, target, id=f"{level}-{compiler}")
-    for architecture, level in (("x86", "avx2"), ("x86", "avx512"), ("arm64", "neon"))
+    for architecture, levels in required().items()
+    for level, needs in levels.items()
+    if needs  # of the CPU; a round of the scalar level is plain C, whose loops have no vectors to count
     for compiler, target in COMPILERS[architecture]
 ]
 

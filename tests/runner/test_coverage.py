@@ -233,7 +233,7 @@ def test_run_counts_what_is_compiled(monkeypatch, tmp_path):
     monkeypatch.setattr(Build, "test", ran)
     monkeypatch.setattr(coverage, "COVERAGE", Build(build, ("gcc", "g++"), ()))
     monkeypatch.setattr(coverage, "ROOT", tmp_path)
-    monkeypatch.setattr(coverage, "levels_here", lambda: NO_LEVELS)
+    monkeypatch.setattr(coverage, "levels_here", lambda program: NO_LEVELS)
     cases = coverage.run_coverage(Commands(tmp_path, tmp_path / "log", 60))
     why = "line 1 is not executed and not explained; line 2 is not executed and not explained (2 in all)"
     assert cases == [

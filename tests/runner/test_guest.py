@@ -207,7 +207,8 @@ def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full, native):
     monkeypatch.setattr(Build, "test", test)
     monkeypatch.setattr(guest, "run", boot)
     monkeypatch.setattr(emulated, "FULL", full)
-    monkeypatch.setattr(emulated, "has_avx512", lambda cpuinfo: native)
+    here = {"scalar": "", "avx2": "", "avx512": "" if native else "the CPU lacks it"}
+    monkeypatch.setattr(emulated, "levels_here", lambda program: here)
     monkeypatch.setattr(emulated, "_expect", lambda commands, name, *rest: Case(name, PASSED))
     commands = Commands(ROOT, tmp_path / "log", 60)
     for run, label in (emulated.run_oldcpu, "Nehalem: "), (emulated.run_avx512, ""):
@@ -220,15 +221,6 @@ def test_nothing_is_left_out_silently(monkeypatch, tmp_path, full, native):
             assert set(emulated.PART) <= set(ran) and (set(ran) == set(emulated.PART)) == (
                 native and not full
             )
-
-
-# Guards which processors count as having AVX-512: all four of its parts are needed.
-def test_native_avx512():
-    flags = "flags\t\t: fpu avx2 avx512f avx512dq avx512bw avx512vl\n"
-    assert emulated.has_avx512(flags)
-    assert not emulated.has_avx512(flags.replace(" avx512vl", ""))
-    assert not emulated.has_avx512(flags.replace("avx512f ", "avx512fp16 "))
-    assert not emulated.has_avx512("")
 
 
 # Guards that an emulated level repeats what it computes natively: of two runs from one seed, one for a level
