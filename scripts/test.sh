@@ -13,8 +13,9 @@
 # last line is "N passed, N failed, N skipped", single tests counted, not programs.
 # A suite that runs no test has failed, and so has a run of all suites in which a level ran nowhere, unless
 # the suite that is there for it cannot run here, or that took more than 35 minutes, as they would pass on two
-# cores which nothing else uses. Build trees (build-test-*) are kept and reused. Variables that would make
-# the tests other ones (ATTNSCOPE_TEST_LEVELS, OMP_NUM_THREADS, CFLAGS and the like) are taken out and named.
+# cores which nothing else uses. What is built and fetched is in directories build-*, kept and reused.
+# Variables that would make the tests other ones (ATTNSCOPE_TEST_LEVELS, OMP_NUM_THREADS, CFLAGS and the like)
+# are taken out and named.
 #
 # Exit: 0 none failed; 1 some failed; 2 usage, or something could not be installed.
 set -euo pipefail

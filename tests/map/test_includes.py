@@ -47,6 +47,25 @@ def included(source: Path) -> list[str]:
     return paths
 
 
+# The libraries that are not everywhere, by the beginning of their headers' names.
+LIBRARIES = {"jansson": "jansson.h", "hwloc": "hwloc", "OpenMP": "omp.h", "Google Benchmark": "benchmark/"}
+
+
+@pytest.mark.parametrize("directory", MAP)
+def test_a_directory_names_the_libraries_it_uses(directory):
+    """Both ways: what it includes is named in its row, and what the row names is included."""
+    (row,) = [
+        line
+        for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines()
+        if line.startswith(f"| `{directory}/")
+    ]
+    cell = row.split("|")[3]
+    text = "\n".join(s.read_text() for s in sources() if s.relative_to(ROOT).parts[0] == directory)
+    for library, header in LIBRARIES.items():
+        used = re.search(rf"^\s*#\s*include\s+<{re.escape(header)}", text, re.MULTILINE) is not None
+        assert EVERYTHING in cell or used == (library in cell), library
+
+
 @pytest.mark.parametrize("directory", MAP)
 def test_a_directory_includes_only_what_the_map_allows(directory):
     allowed = MAP[directory]

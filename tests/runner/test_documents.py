@@ -68,6 +68,34 @@ def test_named_files_exist(name):
         assert Path(ROOT / path).exists(), path
 
 
+def named_in_files(text: str) -> list[tuple[str, str]]:
+    """What a text says is in a file, as name and path: "`NAME` in `a/b.c`", "`f()` and `g()` in `a/b.c`"."""
+    found = []
+    for names, path in re.findall(
+        r"((?:`\w+(?:\(\))?`(?:, | and )?)+)\s+in\s+`([\w.-]+/[\w./-]+\.\w+)`", text
+    ):
+        found += [(name, path) for name in re.findall(r"`(\w+(?:\(\))?)`", names)]
+    return found
+
+
+# Guards the names of functions and lists in a file: who adds a level is sent to them.
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_is_named_in_a_file_is_there(name):
+    for word, path in named_in_files(text_of(name)):
+        pattern = rf"\b{word[:-2]}\(" if word.endswith("()") else rf"\b{word}\b"
+        assert re.search(pattern, (ROOT / path).read_text()), f"{word} in {path}"
+
+
+# Guards that there are such names to look at, and what is read of them.
+def test_names_in_files_are_found():
+    named = named_in_files(text_of("CONTRIBUTING.md"))
+    assert ("fault()", "tests/dispatch/test_objects_arm.py") in named and len(named) >= 6
+    assert named_in_files("the `A` and `b()` in\n`x/y.py`; `c` in `d`, and `e` is in `f/g.c`") == [
+        ("A", "x/y.py"),
+        ("b()", "x/y.py"),
+    ]
+
+
 def meson_tests(text: str) -> list[str]:
     """The tests that the `meson test` commands of a text name: words that are no options or their values."""
     commands = re.findall(r"\bmeson test((?: +[\w./-]+)*)", text)
