@@ -36,8 +36,8 @@ int cli_threads_had(int wanted) {
     for (int i = 0; i < made; i++)
         pthread_join(thread[i], NULL);
     free(thread);
-    /* A thread that was joined counts against the limits until the kernel has taken it down, a moment later (8
-     * times of 80000, under load, one was still there): at the limit exactly, OpenMP would come too early.
+    /* A thread that was joined counts against the limits until the kernel has taken it down, a moment later
+     * (8 times of 80000, under load, one was still there): at the limit exactly, OpenMP would come too early.
      * Not waited for without end. */
     for (int turn = 0; turn < 100000 && threads_listed() > listed; turn++)
         sched_yield();

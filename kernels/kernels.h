@@ -27,8 +27,8 @@
 /* What turns q.k into the final score and which pairs count, for one tile (or one row, rows = 1):
  *     score = cap(scale * q.k) - slope * |distance + row - key| + bias[row][key]
  * The scale is already in the scores when an entry takes these. Pairs whose mask bit is clear, and
- * those whose bias is -inf, become -inf whatever the score was (NaN included); a finite slope or bias makes no
- * finite score -inf, but -FLT_MAX. */
+ * those whose bias is -inf, become -inf whatever the score was (NaN included); a finite slope or bias makes
+ * no finite score -inf, but -FLT_MAX. */
 typedef struct attn_score_ops {
     float softcap;     /* c > 0, or 0 for none */
     float slope;       /* ALiBi; 0 for none */

@@ -48,7 +48,9 @@ def test_eval_says_how_many_can_be_had(attnscope, refused, tensors, more):
 # Guards that threads without work are not asked for: a single row needs none beside the caller.
 def test_threads_without_work_are_not_needed(attnscope, tensors):
     tensors.random(batch=1, heads=1, kv_heads=1, queries=1, keys=5)
-    done = attnscope(*tensors.arguments("--threads", "1024", "--algorithm", "naive"), preexec_fn=limits(64, 300))
+    done = attnscope(
+        *tensors.arguments("--threads", "1024", "--algorithm", "naive"), preexec_fn=limits(64, 300)
+    )
     assert (done.code, done.err) == (0, "")
 
 
