@@ -10,10 +10,10 @@
 # table and where to look. With --out FILE the measurements are written there too; with --resume the run
 # goes on with that file. Options that measure nothing, as --dry-run, leave nothing.
 #
-# The exit code is that of `attnscope bench` (4: a row that should have been measured was not; what was
-# measured is kept and drawn), then that of `attnscope analyze`, then that of `attnscope report`. A run that
-# measured nothing leaves no directory; measurements whose report failed are kept, and the message says how
-# to draw them.
+# The exit code is that of `attnscope bench` (4: a row that should have been measured was not; 129, 130, 143:
+# SIGHUP, SIGINT or SIGTERM ended it early; what was measured is kept and drawn), then that of `attnscope
+# analyze`, then that of `attnscope report`. A run that measured nothing leaves no directory; measurements
+# whose report failed are kept, and the message says how to draw them.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -107,11 +107,35 @@ build_program
 mkdir -p "$root/results"
 work=$(mktemp -d "$root/results/.run-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-# A signal comes after the program, which then has written what it measured; see below.
-ended=0
-trap 'ended=130' INT
-trap 'ended=143' TERM HUP
 chmod 755 "$work"
+
+# `measure ARGUMENT...`: the program in a process group of its own, so that a signal reaches it once, whether
+# the terminal, a whole group or this script alone got it: the same number twice would end it at once. It
+# then writes what it measured, and its exit code says whether it was interrupted.
+measure() {
+    local number=0 program=""
+    # shellcheck disable=SC2317,SC2329 # called by the traps
+    forward() {
+        number=$1
+        [ -z "$program" ] || kill -"$number" "$program" 2>/dev/null || true
+    }
+    trap 'forward 1' HUP
+    trap 'forward 2' INT
+    trap 'forward 3' QUIT
+    trap 'forward 15' TERM
+    set -m
+    "$attnscope" bench "$@" >"$work/table.txt" &
+    program=$!
+    set +m
+    [ "$number" = 0 ] || kill -"$number" "$program" 2>/dev/null || true
+    # A signal ends `wait`, not the program.
+    wait "$program" || status=$?
+    while kill -0 "$program" 2>/dev/null; do
+        status=0
+        wait "$program" || status=$?
+    done
+    trap - HUP INT QUIT TERM
+}
 
 # The whole table, a line for each row, goes into a file beside the results; on the terminal stands the
 # report's short one. What measures nothing, as --help or --dry-run, is printed as it is.
@@ -119,8 +143,9 @@ chmod 755 "$work"
 status=0
 target=$work/results.json
 [ -z "$resume" ] || target=$own_out
-"$attnscope" bench --out "$target" ${resume:+"$resume"} ${arguments[@]+"${arguments[@]}"} \
-    >"$work/table.txt" || status=$?
+measure --out "$target" ${resume:+"$resume"} ${arguments[@]+"${arguments[@]}"}
+interrupted=""
+case $status in 129 | 130 | 131 | 143) interrupted=yes ;; esac
 # What is resumed is written where it was; a file that was refused is none to draw.
 if [ -n "$resume" ] && [ "$status" != 2 ] && [ -s "$own_out" ]; then
     cp "$own_out" "$work/results.json" || status=2
@@ -129,7 +154,7 @@ if ! [ -s "$work/results.json" ]; then
     cat "$work/table.txt"
     rm -rf "$work"
     rmdir "$root/results" 2>/dev/null || true # only when it is empty
-    [ "$ended" = 0 ] || echo "bench.sh: ended before anything was measured" >&2
+    [ -z "$interrupted" ] || echo "bench.sh: ended before anything was measured" >&2
     exit "$status"
 fi
 if [ -n "$own_out" ] && [ -z "$resume" ]; then
@@ -137,13 +162,9 @@ if [ -n "$own_out" ] && [ -z "$resume" ]; then
 fi
 place=$(free_directory)
 mv "$work" "$place"
-trap - INT TERM HUP
 
 shown=${place#"$PWD"/}
-if [ "$ended" != 0 ]; then
-    echo "bench.sh: ended early; what was measured is in $shown/results.json" >&2
-    exit "$ended"
-fi
+[ -z "$interrupted" ] || echo "bench.sh: ended early; what was measured is in $shown/results.json" >&2
 echo
 analysis_status=0
 "$attnscope" analyze "$shown/results.json" >/dev/null || analysis_status=$?
