@@ -19,7 +19,7 @@ static void help(void) {
         "V another last dimension Dv. The output is float32 with Q's leading shape and Dv.\n"
         "\n"
         "  --q, --k, --v FILE   the tensors; what is read may be a pipe, as of <(command)\n"
-        "  --out FILE           the result\n"
+        "  --out FILE           the result; it takes the file's place, so /dev/stdout is refused\n"
         "  --lse FILE           log-sum-exp of each row's scores: float32, Q's shape without D\n"
         "  --weights FILE       the attention matrix as the chosen algorithm and level compute it: float32,\n"
         "                       (B, H, Nq, Nk), without the dimensions that Q has not. Rows sum to 1, or\n"

@@ -2,6 +2,7 @@
 #include "common/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,20 @@ static bool follow_links(cli_output *output) {
     return refuse(output, strerror(ELOOP));
 }
 
+/* Whether this process could write into the file, as with `--out /dev/stdout >file`: it would be replaced
+ * under the descriptor, and what is printed there would be lost. Of descriptors that were opened to read
+ * there is nothing to lose; flock(1) hands one down. Those beyond are nobody's standard output. */
+static bool is_open_for_writing(const struct stat *file) {
+    enum { MOST_DESCRIPTORS = 256 };
+    for (int i = 0; i < MOST_DESCRIPTORS; i++) {
+        struct stat status;
+        if (fstat(i, &status) == 0 && status.st_dev == file->st_dev && status.st_ino == file->st_ino &&
+            (fcntl(i, F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return true;
+    }
+    return false;
+}
+
 bool cli_output_prepare(cli_output *output, const char *option, const char *path) {
     memset(output, 0, sizeof *output);
     if (!path)
@@ -108,6 +123,8 @@ bool cli_output_prepare(cli_output *output, const char *option, const char *path
     if (stat(path, &status) == 0) {
         if (!S_ISREG(status.st_mode))
             return refuse(output, S_ISDIR(status.st_mode) ? "is a directory" : "not a regular file");
+        if (is_open_for_writing(&status))
+            return refuse(output, "standard output or another descriptor is open on it; name another file");
         /* A rename would replace a file that its owner has write-protected. */
         if (access(path, W_OK) != 0 || !realpath(path, output->target))
             return refuse(output, strerror(errno));

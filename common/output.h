@@ -21,7 +21,8 @@ typedef struct cli_output {
 } cli_output;
 
 /* Resolves a path that will be written and checks early what can be: that its directory is there
- * and may be written, and that nothing but a regular file would be replaced. Zero-initialised
+ * and may be written, and that nothing but a regular file would be replaced, none that this process has open
+ * to write, as standard output. Zero-initialised
  * `output` with path NULL for "not wanted". Prints an error and returns false. */
 bool cli_output_prepare(cli_output *output, const char *option, const char *path);
 

@@ -30,6 +30,43 @@ def test_places_that_cannot_be_written(refused, tensors, option):
     assert os.path.exists("/dev/full") and not os.path.isfile("/dev/full")
 
 
+# Guards that nothing printed is lost: a file that replaces the one behind standard output, however that is named,
+# takes what was and will be printed with it. What is open to be read only, as flock(1) leaves it, may be replaced.
+@pytest.mark.parametrize("option", ["out", "lse", "weights"])
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/{0}", "/proc/self/fd/{0}", "log", "link"])
+@pytest.mark.parametrize("descriptor", [1, 2, 9])
+def test_file_that_is_open_is_not_replaced(attnscope, tensors, option, name, descriptor):
+    if name.startswith("/proc") and not os.path.isdir("/proc/self/fd"):
+        pytest.skip("this system has no /proc")
+    if name == "/dev/stdout" and descriptor != 1:
+        name = "/dev/fd/{0}"
+    tensors.random()
+    (tensors.directory / "link").symlink_to("log")
+    arguments = [a for a in tensors.arguments("--explain") if not str(a).startswith(f"--{option}=")]
+    arguments.append(f"--{option}={name.format(descriptor)}")
+    before = files(tensors.directory)
+    with open(tensors.directory / "log", "w") as log:
+        log.write("kept")
+        log.flush()
+        redirect = lambda: os.dup2(log.fileno(), descriptor)  # noqa: E731
+        how = {"cwd": tensors.directory, "preexec_fn": redirect, "close_fds": False}
+        outcome = attnscope(*arguments, **how)
+    assert outcome.code == 2 and outcome.out == ""
+    text = (tensors.directory / "log").read_text() if descriptor == 2 else "kept" + outcome.err
+    assert text.startswith("kept" + f"attnscope eval: cannot write {name.format(descriptor)}: ")
+    assert text.endswith("; name another file\n") and text.count("\n") == 1
+    assert files(tensors.directory) == sorted([*before, "log"])
+    assert descriptor == 2 or (tensors.directory / "log").read_text() == "kept"
+
+
+def test_file_that_is_open_to_be_read_is_replaced(attnscope, tensors):
+    tensors.random()
+    tensors.path("out").write_text("old")
+    with open(tensors.path("out")) as held:
+        outcome = attnscope(*tensors.arguments(), pass_fds=[held.fileno()])
+    assert outcome.code == 0 and tensors.load("out").shape == (2, 4, 33, 8)
+
+
 @root
 def test_directory_without_permission(refused, tensors):
     """A directory that may not be written is refused before anything is computed."""
