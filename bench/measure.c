@@ -248,10 +248,7 @@ static bool summarise(bench_result *r) {
     return true;
 }
 
-/* Faster than possible is a fault. Perhaps it was the limit that something disturbed: before that is said,
- * look once more, longer. What a last cache and memory give changes with what others take from it: a row that
- * is above is only flagged. */
-static void judge_speed(bench_session *session, bench_row *row) {
+void bench_judge_speed(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     r->peak_gflops = session->peak_gflops;
     if (bench_pct_peak(row) > BENCH_FAULT_PCT) {
@@ -292,7 +289,7 @@ static void judge(bench_session *session, bench_row *row) {
         snprintf(row->error, sizeof row->error, "not enough memory for %d samples", r->sample_count);
         return;
     }
-    judge_speed(session, row);
+    bench_judge_speed(session, row);
     r->ghz = session->ghz;
     bench_counting_judge(session, row);
     r->threads_used = bench_instance_threads_used(&session->instance);

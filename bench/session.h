@@ -112,6 +112,10 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row);
 void bench_measure_samples(bench_session *session, bench_row *row);
 /* Returns the median, or 0 as above. */
 double bench_measure_end(bench_session *session, bench_row *row);
+/* Its judgement of a row's speed, by the peak beside it and the limits. Faster than possible is a fault.
+ * Perhaps it was the limit that something disturbed: before that is said, look once more, longer. What a last
+ * cache and memory give changes with what others take from it: a row that is above is only flagged. */
+void bench_judge_speed(bench_session *session, bench_row *row);
 
 /* ---- beside.c ---- */
 

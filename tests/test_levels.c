@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/session.h"
+#include "dispatch/dispatch.h"
 
 /* A machine of two threads: 32 KiB and 1 MiB for each, 32 MiB for both, of which `others` take their part. */
 static roofline make_roofline(int threads, double l3_held) {
@@ -209,11 +210,93 @@ static void faults_are_told_from_doubts(void **state) {
     }
 }
 
+/* A session of one thread at level scalar, which a peak may be taken in. */
+static bench_session make_session(double peak_gflops) {
+    bench_session session = {.pool = bench_pool_new(NULL, 1, false), .peak_gflops = peak_gflops};
+    assert_non_null(session.pool);
+    session.instance.threads = 1;
+    assert_int_equal(attn_dispatch("scalar", &session.instance.kernels, NULL), ATTN_OK);
+    return session;
+}
+
+/* Guards the larger of two peaks, which a row is compared with: one that was disturbed lowers nothing. */
+static void best_peak_stands(void **state) {
+    (void)state;
+    bench_session session = make_session(1e12); /* above what any machine has */
+    bench_take_peak(&session, 1);
+    assert_true(session.peak_gflops == 1e12);
+    session.peak_gflops = 0;
+    bench_take_peak(&session, 1);
+    assert_true(session.peak_gflops > 0 && session.peak_gflops < 1e12 && session.ghz > 0);
+    bench_pool_free(session.pool);
+}
+
+/* Guards the fault itself: a row above 105 % of its peak is no result, unless the peak was taken too low,
+ * which is looked at once more before; up to there it is a result and nothing is looked at. */
+static void above_the_peak_is_a_fault(void **state) {
+    (void)state;
+    bench_session session = make_session(0);
+    for (int percent = 95; percent <= 120; percent++) {
+        for (int low = 0; low < 2; low++) {
+            session.peak_gflops = low ? 1e-6 : 1e12;
+            const double before = session.peak_gflops;
+            bench_row row = {.threads = 1, .flops_useful = before * 1e6 * percent / 100};
+            row.result.median_ns = 1e6;
+            if (percent == 105) /* the border itself is one of rounding */
+                continue;
+            bench_judge_speed(&session, &row);
+            char expected[96] = "";
+            if (percent > 105 && !low)
+                snprintf(expected, sizeof expected,
+                         "fault of measurement: %d %% of the peak of 1e+12 GFLOP/s", percent);
+            assert_string_equal(row.error, expected);
+            assert_true((session.peak_gflops > before) == (percent > 105 && low));
+            assert_true(row.result.peak_gflops == session.peak_gflops);
+        }
+    }
+    bench_pool_free(session.pool);
+}
+
+/* Guards the same of bandwidth: above what a thread's own caches give is a fault, above what others have a
+ * part of is only flagged. Rates a million times those of a machine, which a look at this one cannot raise.
+ */
+static void above_the_bandwidth_is_a_fault_or_flagged(void **state) {
+    (void)state;
+    bench_limits limits = {1, make_roofline(1, 0x1p25)};
+    for (int i = 0; i < limits.limits.readings; i++)
+        limits.limits.reading[i].gbs *= 1e6;
+    roofline_judge_levels(&limits.limits);
+    bench_session session = make_session(1e12);
+    session.limits = &limits;
+    session.limits_count = 1;
+    static const double bytes[ROOFLINE_LEVELS] = {0x1p14, 0x1p18, 0x1p23, 0x1p26};
+    for (int level = 0; level < ROOFLINE_LEVELS; level++) {
+        for (int percent = 104; percent <= 106; percent += 2) {
+            bench_row row = {.threads = 1, .bytes_read = bytes[level]};
+            row.stream[0] = (bench_stream){bytes[level], bytes[level], bytes[level]};
+            row.result.median_ns = bench_row_reading(&session, &row).ns / percent * 100;
+            bench_judge_speed(&session, &row);
+            assert_int_equal(row.result.above_bandwidth, percent > 105);
+            const bool fault = percent > 105 && level < MACHINE_L3;
+            assert_true(fault ==
+                        (strncmp(row.error, "fault of measurement: 106 % of what its bytes take", 50) == 0));
+            assert_true(fault || !*row.error);
+        }
+    }
+    bench_pool_free(session.pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_judged_by_their_readings), cmocka_unit_test(larger_is_not_faster),
-        cmocka_unit_test(bytes_come_from_where_they_fit),      cmocka_unit_test(every_row_is_placed),
-        cmocka_unit_test(stages_touch_what_they_work_on),      cmocka_unit_test(faults_are_told_from_doubts),
+        cmocka_unit_test(levels_are_judged_by_their_readings),
+        cmocka_unit_test(larger_is_not_faster),
+        cmocka_unit_test(bytes_come_from_where_they_fit),
+        cmocka_unit_test(every_row_is_placed),
+        cmocka_unit_test(stages_touch_what_they_work_on),
+        cmocka_unit_test(faults_are_told_from_doubts),
+        cmocka_unit_test(best_peak_stands),
+        cmocka_unit_test(above_the_peak_is_a_fault),
+        cmocka_unit_test(above_the_bandwidth_is_a_fault_or_flagged),
     };
     return test_run("levels", tests, COUNT_OF(tests));
 }
