@@ -22,9 +22,10 @@ CROSSOVERS = {
 }
 
 
-def interval(ratio: Ratio) -> str:
+def interval(ratio: Ratio, disturbed: bool) -> str:
+    """Of disturbed rows the value alone: what the samples say of its uncertainty does not hold."""
     value, low, high = (formats.significant(v) for v in (ratio.value, ratio.low, ratio.high))
-    return f"{value} [{low}, {high}]"
+    return f"{value}{_mark(disturbed)}" if disturbed else f"{value} [{low}, {high}]"
 
 
 def _mark(disturbed: bool) -> str:
@@ -35,7 +36,7 @@ def exponent(s: Series, regime: Regime) -> str:
     fit = regime.exponent
     if not fit:
         return "-"
-    disturbed = any(p.row.disturbed and regime.n_low <= p.n <= regime.n_high for p in s.points)
+    disturbed = any(p.disturbed and regime.n_low <= p.n <= regime.n_high for p in s.points)
     return f"n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]{_mark(disturbed)}"
 
 
@@ -78,11 +79,7 @@ def two_term(section: Section) -> Table:
 
 def crossovers(found: Sequence[Crossover], kind: str) -> Table:
     """At every level."""
-    rows = tuple(
-        (c.where, f"{c.names[0]} / {c.names[1]}", f"{c.text}{_mark(c.disturbed)}")
-        for c in found
-        if c.kind == kind
-    )
+    rows = tuple((c.where, f"{c.names[0]} / {c.names[1]}", c.text) for c in found if c.kind == kind)
     return Table(("of", "which", "crossover"), rows)
 
 
@@ -96,8 +93,10 @@ def sparse(sections: Sequence[Section]) -> Table:
                 o.n for o in section.against_dense if (o.run, o.variant, o.isa) == (a.run, a.variant, a.isa)
             ]
             if efficiency and a.n == max(of):
-                share = f"{100 * efficiency.value:.0f} % [{100 * efficiency.low:.0f}, {100 * efficiency.high:.0f}]"
-                cells = (a.variant.label, a.isa, f"{a.n}", interval(a.ratio), f"{share}{_mark(a.disturbed)}")
+                share = f"{100 * efficiency.value:.0f} %{_mark(a.disturbed)}"
+                if not a.disturbed:
+                    share += f" [{100 * efficiency.low:.0f}, {100 * efficiency.high:.0f}]"
+                cells = (a.variant.label, a.isa, f"{a.n}", interval(a.ratio, a.disturbed), share)
                 rows.append(cells)
     return Table(("pattern", "ISA", "n", "as fast as dense", "efficiency"), tuple(rows))
 
@@ -105,7 +104,7 @@ def sparse(sections: Sequence[Section]) -> Table:
 def speed_ups(sections: Sequence[Section]) -> Table:
     """Each level against scalar, at the largest n that all levels were measured at."""
     rows = tuple(
-        (s.variant.label, s.isa, f"{s.n}", f"{interval(s.ratio)}{_mark(s.disturbed)}")
+        (s.variant.label, s.isa, f"{s.n}", interval(s.ratio, s.disturbed))
         for section in sections
         for s in largest_common(section)
     )
@@ -119,8 +118,8 @@ def threads(sections: Sequence[Section]) -> Table:
             t.series.isa,
             f"{t.n}",
             f"{t.threads}",
-            f"{interval(t.ratio)}{_mark(t.disturbed)}",
-            f"{100 * t.efficiency.value:.0f} %",
+            interval(t.ratio, t.disturbed),
+            f"{100 * t.efficiency.value:.0f} %{_mark(t.disturbed)}",
         )
         for t in thread_scaling(sections)
     )

@@ -47,8 +47,8 @@ class Crossover:
 
     @property
     def disturbed(self) -> bool:
-        both = {n for n in self.found.lengths}
-        return any(p.row.disturbed for s in (self.first, self.second) for p in s.points if p.n in both)
+        """Were lengths left out for it?"""
+        return bool(self.found.disturbed)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _within(section: Section) -> list[Crossover]:
 
 def _compared(kind: str, pairs: Sequence[tuple[Series, Series]]) -> list[Crossover]:
     compared = [(a, b, compare(a.points, b.points)) for a, b in pairs]
-    return [Crossover(kind, a, b, found) for a, b, found in compared if found and len(found.lengths) > 1]
+    return [Crossover(kind, a, b, found) for a, b, found in compared if found]
 
 
 def _against_one(sections: Sequence[Section]) -> list[tuple[Series, Series]]:

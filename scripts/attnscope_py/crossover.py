@@ -5,6 +5,9 @@ the interval of their ratio does not hold 1; its level is raised so that among a
 of level times miss 1 in no more than one of twenty cases. A crossover lies between two lengths at which they part
 in opposite directions, where the line through the logs of the ratio over log n is 0.
 
+A row that other work disturbed may be too slow by any factor, of which its samples know nothing: lengths with one
+decide nothing, and no position is told across one.
+
 Costs of two algorithms do not cross, cross back at the next length, and cross again; a row that something slowed
 down looks so. A single length that parts against what lies below and above it is therefore no crossover; it is named.
 """
@@ -20,6 +23,7 @@ import numpy as np
 from . import statistics as st
 from .series import Point
 
+NOT_DECIDED = "not decided: rows disturbed"
 MOST_STEPS = 2  # of the grid; an interval over more of them is no position
 
 
@@ -44,13 +48,19 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two over their common lengths. `signs`: which of them is faster at each, -1 the first, 1 the second, 0 level."""
+    """Two over their common lengths at which neither was disturbed. `signs`: which of them is faster at each, -1 the first, 1 the second, 0 level."""
 
     lengths: tuple[int, ...]
     signs: tuple[int, ...]
     ratios: tuple[st.Ratio, ...]  # time of the first over time of the second
     crossings: tuple[Crossing, ...]
     odd: tuple[int, ...] = ()  # single lengths at which the other one was faster than on both sides
+    disturbed: tuple[int, ...] = ()  # lengths that are left out, since other work disturbed a row there
+
+    @property
+    def undecided(self) -> bool:
+        """Are too few lengths left to say anything?"""
+        return len(self.lengths) < 2
 
     @property
     def faster(self) -> int | None:
@@ -66,7 +76,14 @@ class Comparison:
     def text(self, names: tuple[str, str]) -> str:
         """In words, for instance "n = 512 [480, 560]: naive is faster below, flash above"."""
         odd = f"; other than the rest at n = {', '.join(map(str, self.odd))}" if self.odd else ""
-        return self._text(names) + odd
+        disturbed = (
+            f" (n = {', '.join(map(str, self.disturbed))} left out: rows disturbed)" if self.disturbed else ""
+        )
+        return (
+            f"{NOT_DECIDED} at n = {', '.join(map(str, self.disturbed))}"
+            if self.undecided
+            else self._text(names) + odd + disturbed
+        )
 
     def _text(self, names: tuple[str, str]) -> str:
         if self.crossings:
@@ -115,10 +132,14 @@ def _crossing(
 
 
 def compare(first: Sequence[Point], second: Sequence[Point]) -> Comparison | None:
-    """Two series' points; None when they have no length in common."""
-    pairs = [(a, b) for a in first for b in second if a.n == b.n]
-    if not pairs:
+    """Two series' points; None when they have no two lengths in common."""
+    common = [(a, b) for a in first for b in second if a.n == b.n]
+    if len(common) < 2:
         return None
+    disturbed = tuple(a.n for a, b in common if a.disturbed or b.disturbed)
+    pairs = [(a, b) for a, b in common if not (a.disturbed or b.disturbed)]
+    if len(pairs) < 2:
+        return Comparison(tuple(a.n for a, _ in pairs), (0,) * len(pairs), (), (), (), disturbed)
     lengths = [a.n for a, _ in pairs]
     difference = np.log([a.quiet / b.quiet for a, b in pairs])
     # What two undisturbed measurements differ by is in no sample of either.
@@ -135,15 +156,21 @@ def compare(first: Sequence[Point], second: Sequence[Point]) -> Comparison | Non
     solid, odd = _runs(signs)
     crossings = []
     for below, above in itertools.pairwise(solid):
-        if any(below[-1] < i < above[0] for i in odd):
-            # Which of the odd lengths is wrong cannot be known.
+        unknown = any(lengths[below[-1]] < n < lengths[above[0]] for n in disturbed)
+        if unknown or any(below[-1] < i < above[0] for i in odd):
+            # Which of the odd lengths is wrong cannot be known, nor what a disturbed row would have taken.
             faster = 1 if signs[above[0]] > 0 else 0
             crossings.append(Crossing(None, float(lengths[below[-1]]), float(lengths[above[0]]), faster))
         else:
             crossings.append(_crossing(lengths, below[-1], above[0], difference, replicates))
     inside = [i for i in odd if not any(b[-1] < i < a[0] for b, a in itertools.pairwise(solid))]
     return Comparison(
-        tuple(lengths), tuple(signs), tuple(ratios), tuple(crossings), tuple(lengths[i] for i in inside)
+        tuple(lengths),
+        tuple(signs),
+        tuple(ratios),
+        tuple(crossings),
+        tuple(lengths[i] for i in inside),
+        disturbed,
     )
 
 

@@ -114,6 +114,7 @@ def _crossover(c: Crossover) -> dict[str, Any]:
             for n, sign, ratio in zip(c.found.lengths, c.found.signs, c.found.ratios, strict=True)
         ],
         "odd": list(c.found.odd),
+        "left_out": list(c.found.disturbed),
         "disturbed": c.disturbed,
     }
 

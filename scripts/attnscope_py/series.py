@@ -153,6 +153,10 @@ class Point:
         """The time with the least disturbance: of the fastest sample (ns)."""
         return self.row.min_ns
 
+    @property
+    def disturbed(self) -> bool:
+        return self.row.disturbed
+
     @functools.cached_property
     def replicates(self) -> np.ndarray:
         """Logs of `quiet`, bootstrapped."""
@@ -190,7 +194,12 @@ class Series:
     def disturbed_fit(self) -> list[int]:
         """Lengths at which the exponent rests on a row that other work disturbed."""
         fit = self.exponent
-        return [p.n for p in self.points if fit and p.row.disturbed and fit.n_low <= p.n <= fit.n_high]
+        return [p.n for p in self.points if fit and p.disturbed and fit.n_low <= p.n <= fit.n_high]
+
+    def undecided(self, fit: st.Exponent) -> bool:
+        """Does a fit rest on more disturbed rows than its slope can bear? Its interval then says nothing."""
+        fitted = [p for p in self.points if fit.n_low <= p.n <= fit.n_high]
+        return sum(p.disturbed for p in fitted) > st.MOST_OUTLIERS * len(fitted)
 
     def at(self, n: int) -> Point | None:
         return next((p for p in self.points if p.n == n), None)

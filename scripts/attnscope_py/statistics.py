@@ -20,6 +20,8 @@ from scipy import stats
 LEVEL = 0.95
 SEED = 20170612
 REPLICATES = 2000
+# Of the points, that a Theil-Sen slope bears however wrong they are: half of the slopes are then still of good points.
+MOST_OUTLIERS = 1 - 0.5**0.5
 MIN_POINTS = 4  # an exponent from fewer points is a guess
 ROW_NOISE = (
     0.01  # what two undisturbed measurements of one row may differ by: a standard deviation of its log

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import formats
 from . import statistics as st
 from .analysis import PEAK_LIMIT, Section, impossible, largest_common
 from .comparisons import crossovers
+from .crossover import NOT_DECIDED
 from .results import UNDISTURBED, Row, Run
 from .roofline import limit_text
 from .series import BASE_ISA, Series, isa_rank
@@ -50,6 +51,11 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
         fit = s.exponent
         if fit is None:
             continue
+        if s.undecided(fit):
+            parts.append(
+                f"{s.variant.label}: {NOT_DECIDED}, {len(s.disturbed_fit)} of those from n={fit.n_low} to {fit.n_high}."
+            )
+            continue
         text = f"{s.variant.label}: {_fitted(fit)}; twice the length takes {formats.significant(2**fit.value, 2)} times as long"
         if s.pair_exponent is not None:
             text += f", and has {formats.significant(2**s.pair_exponent, 2)} times the pairs"
@@ -57,7 +63,8 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
         if before:
             # Each with the border above it: of three regimes there are two.
             said = (
-                f"{_fitted(r.exponent)}{f' (up to: {r.upper.reason})' if r.upper else ''}" for r in before
+                f"{_fitted(r.exponent) if not s.undecided(r.exponent) else NOT_DECIDED}{f' (up to: {r.upper.reason})' if r.upper else ''}"
+                for r in before
             )
             text += f". Below that: {', '.join(said)}"
         if s.two_term and s.two_term.takes_over:
@@ -77,9 +84,10 @@ def _crossovers(sections: list[Section], section: Section, run: Run, isa: str) -
     at_best = [c for c in found if c.kind == "isa" or c.first.isa == isa]
     crossed = [c for c in at_best if c.found.crossings]
     never = [c for c in at_best if c.kind == "algorithm" and not c.found.crossings]
-    parts = [
-        f"{c.where}: {c.names[0]} and {c.names[1]}: {c.text}{_doubt(c.disturbed)}." for c in crossed + never
-    ]
+    parts = [f"{c.where}: {c.names[0]} and {c.names[1]}: {c.text}." for c in crossed + never]
+    undecided = sum(c.found.undecided for c in at_best) - sum(c.found.undecided for c in never)
+    if undecided:
+        parts.append(f"{undecided} more {'comparisons' if undecided > 1 else 'comparison'}: {NOT_DECIDED}.")
     others = sum(bool(c.found.crossings) for c in found) - len(crossed)
     if others:
         parts.append(f"At other ISA levels: {others} more, in the table of crossovers.")
@@ -87,7 +95,11 @@ def _crossovers(sections: list[Section], section: Section, run: Run, isa: str) -
 
 
 def _levels(section: Section, run: Run) -> Statement | None:
-    shown = [s for s in largest_common(section) if s.run is run]
+    # At a length with rows that tell something, if there is one.
+    own = section.of_run(run)
+    disturbed = {(s.variant, s.n) for s in own.speed_ups if s.disturbed}
+    quiet = [s for s in own.speed_ups if (s.variant, s.n) not in disturbed]
+    shown = largest_common(replace(own, speed_ups=quiet)) or largest_common(own)
     if not shown:
         return None
     # One variant tells the levels apart; flash on all pairs is the one that is compute-bound.
@@ -96,7 +108,10 @@ def _levels(section: Section, run: Run) -> Statement | None:
     )
     variant = first or shown[0].variant
     of = sorted((s for s in shown if s.variant == variant), key=lambda s: isa_rank(s.isa), reverse=True)
-    parts = ", ".join(f"{s.isa} is {_times(s.ratio)} as fast as {BASE_ISA}{_doubt(s.disturbed)}" for s in of)
+    parts = ", ".join(
+        f"{s.isa}: {NOT_DECIDED}" if s.disturbed else f"{s.isa} is {_times(s.ratio)} as fast as {BASE_ISA}"
+        for s in of
+    )
     return Statement("ISA levels", f"{variant.label} at n={of[0].n}: {parts}.")
 
 
@@ -108,12 +123,15 @@ def _algorithms(series: list[Series], isa: str) -> Statement | None:
     common = sorted({p.n for p in naive.points} & {p.n for p in flash.points})
     if not common:
         return None
-    n = common[-1]
+    quiet = [n for n in common if not (naive.at(n).disturbed or flash.at(n).disturbed)]
+    if not quiet:
+        return Statement("Algorithms", f"Flash against naive on {isa}: {NOT_DECIDED}, at every n.")
+    n = quiet[-1]
     slow, fast = naive.at(n), flash.at(n)
     ratio = st.ratio(slow.samples, fast.samples)
     text = (
         f"At n={n} on {isa}, flash takes {formats.duration(fast.time.value)} and naive "
-        f"{formats.duration(slow.time.value)}: flash is {_times(ratio)} as fast{_doubt(slow.row.disturbed, fast.row.disturbed)}"
+        f"{formats.duration(slow.time.value)}: flash is {_times(ratio)} as fast"
     )
     if slow.row.workspace_bytes and fast.row.workspace_bytes:
         text += f", in {formats.size(fast.row.workspace_bytes)} of workspace instead of {formats.size(slow.row.workspace_bytes)}"
@@ -124,12 +142,16 @@ def _patterns(section: Section, run: Run, isa: str) -> Statement | None:
     parts = []
     some = [a for a in section.against_dense if a.run is run and a.isa == isa]
     for variant in dict.fromkeys(a.variant for a in some):
-        a = max((a for a in some if a.variant == variant), key=lambda a: a.n)
+        quiet = [a for a in some if a.variant == variant and not a.disturbed]
+        if not quiet:
+            parts.append(f"{variant.label} against dense: {NOT_DECIDED}, at every n.")
+            continue
+        a = max(quiet, key=lambda a: a.n)
         text = f"{variant.label} at n={a.n} is {_times(a.ratio)} as fast as dense"
         if a.efficiency:
             saved = formats.significant(a.pair_ratio)
             text += f", which has {saved} times the pairs (sparse efficiency {100 * a.efficiency:.0f} %)"
-        parts.append(f"{text}{_doubt(a.disturbed)}.")
+        parts.append(f"{text}.")
     return Statement("Patterns", f"On {isa},", tuple(parts)) if parts else None
 
 

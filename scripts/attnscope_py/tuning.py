@@ -80,6 +80,7 @@ def _speaks(c: Crossover) -> bool:
     s, group = c.first, c.first.group
     return bool(
         c.kind == "algorithm"
+        and not c.found.undecided
         and {s.variant.algorithm, c.second.variant.algorithm} == {"naive", LEAN}
         and not s.variant.extras
         and group.queries is None

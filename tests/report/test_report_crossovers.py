@@ -45,6 +45,7 @@ class Fake:
     n: int
     quiet: float
     replicates: object
+    disturbed: bool = False
 
 
 def fakes(rng, time, key, noise=0.01):
