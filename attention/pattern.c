@@ -129,8 +129,8 @@ attn_status attn_pattern_check_terms(const attn_pattern *pattern, attn_error *er
 attn_status attn_pattern_parse(const char *text, attn_pattern *pattern, attn_error *error) {
     attn_pattern parsed = {0};
     char term[128];
-    if (!text)
-        return attn_fail(error, ATTN_INVALID, "pattern is NULL");
+    if (!text || !pattern)
+        return attn_fail(error, ATTN_INVALID, "%s is NULL", text ? "pattern" : "text");
     if (!strcmp(text, "dense")) {
         *pattern = parsed;
         return ATTN_OK;
@@ -183,8 +183,12 @@ static const char *side_text(int64_t side, char *buffer, size_t size) {
 int attn_pattern_format(const attn_pattern *p, char *text, size_t size) {
     int length = 0;
     char left[24], right[24];
+    if (!text)
+        size = 0;
     if (size > 0)
         text[0] = 0;
+    if (!p)
+        return 0;
 #define TERM(bit, ...)                                                                                       \
     if (p->terms & (bit)) {                                                                                  \
         if (length > 0)                                                                                      \

@@ -10,7 +10,7 @@
 #define SPLIT_TILES 32
 
 attn_info attn_plan_info(const attn_plan *plan) {
-    return plan->info;
+    return plan ? plan->info : (attn_info){0};
 }
 
 void attn_plan_destroy(attn_plan *plan) {

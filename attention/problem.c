@@ -48,7 +48,7 @@ void attn_alibi_slopes(int64_t heads, float *slopes) {
     int64_t power = 1;
     while (power <= heads / 2)
         power *= 2;
-    for (int64_t h = 0; h < heads; h++) {
+    for (int64_t h = 0; h < heads && slopes; h++) {
         const double exponent = h < power ? 8 * (double)(h + 1) : 4 * (double)(2 * (h - power) + 1);
         slopes[h] = (float)exp2(-exponent / (double)power);
     }
@@ -56,6 +56,8 @@ void attn_alibi_slopes(int64_t heads, float *slopes) {
 
 void attn_problem_init(attn_problem *problem, int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries,
                        int64_t keys, int64_t head_dim, int64_t value_dim) {
+    if (!problem)
+        return;
     memset(problem, 0, sizeof *problem);
     problem->batch = batch;
     problem->heads = heads;
@@ -78,7 +80,11 @@ float attn_problem_scale(const attn_problem *problem) {
 
 void attn_tensors_init(attn_tensors *tensors, const attn_problem *p, const void *q, const void *k,
                        const void *v, float *out) {
+    if (!tensors)
+        return;
     memset(tensors, 0, sizeof *tensors);
+    if (!p)
+        return;
     tensors->q = (attn_tensor){q, p->heads * p->queries * p->head_dim, p->queries * p->head_dim, p->head_dim};
     tensors->k = (attn_tensor){k, p->kv_heads * p->keys * p->head_dim, p->keys * p->head_dim, p->head_dim};
     tensors->v = (attn_tensor){v, p->kv_heads * p->keys * p->value_dim, p->keys * p->value_dim, p->value_dim};

@@ -57,7 +57,7 @@ extern "C" {
 
 typedef enum attn_status {
     ATTN_OK = 0,
-    ATTN_INVALID,     /* an argument is wrong; the text names it and what is accepted */
+    ATTN_INVALID,     /* an argument is wrong (NULL, say); the text names it and what is accepted */
     ATTN_UNSUPPORTED, /* legal, but not by this algorithm, ISA level or build; the text names which */
     ATTN_NO_MEMORY,
 } attn_status;
