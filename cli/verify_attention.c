@@ -46,7 +46,13 @@ static void work_free(work *w) {
 }
 
 static void describe(const verify_case *c, char *text, size_t size) {
-    snprintf(text, size, "%s b%lld h%lld kv%lld nq%lld nk%lld d%lld dv%lld", c->pattern, (long long)c->batch,
+    char pattern[64]; /* with the map, beside which "dense" does not stand */
+    const char *others = c->block_size && !strcmp(c->pattern, "dense") ? "" : c->pattern;
+    int length = snprintf(pattern, sizeof pattern, "%s", others);
+    if (c->block_size)
+        snprintf(pattern + length, sizeof pattern - (size_t)length, "%sblocks=map:%lld",
+                 length > 0 ? "," : "", (long long)c->block_size);
+    snprintf(text, size, "%s b%lld h%lld kv%lld nq%lld nk%lld d%lld dv%lld", pattern, (long long)c->batch,
              (long long)c->heads, (long long)c->kv_heads, (long long)c->queries, (long long)c->keys,
              (long long)c->head_dim, (long long)c->value_dim);
 }

@@ -43,6 +43,14 @@ def test_errors_are_measured(quick, levels):
         assert len(used) == 2 and all(0 < u < 1 for u in used)
 
 
+def test_worst_cases_name_their_pattern(quick):
+    """A case can be tried again from its line: the block map's size stands in it, as attn_pattern_format writes it."""
+    worst = [cells[-1] for (check, _), cells in rows(quick.out).items() if check == "blocks"]
+    assert len(worst) == 2
+    for case in worst:
+        assert re.search(r"(^|of |causal,window=3,)blocks=map:(16|33) b\d", case), case
+
+
 def test_injected_errors_fail(attnscope, quick):
     """With one element of every result spoiled every check fails, and the exit code is 1."""
     outcome = attnscope("verify", "--quick", "--inject-error", timeout=600)
