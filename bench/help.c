@@ -57,7 +57,7 @@ static const char after[] =
     "  --no-roofline        do not measure bandwidths first\n"
     "  --benchmark_*        Google Benchmark's options. --benchmark_min_time=0.1s (or 100x calls) is the\n"
     "                       time for a row, --benchmark_filter selects ids, --benchmark_out writes the\n"
-    "                       library's own file\n"
+    "                       library's own file; of one given twice the last counts, as in the library\n"
     "\n"
     "A row's time is the median over samples; a sample is one call, or the mean of as many as take 10\n"
     "microseconds (more where a row would have over 256). Percent of peak compares useful FLOPs with\n"

@@ -124,8 +124,6 @@ static int take_max_call(const machine *m, bench_config *config, const char *tex
 
 static int take_tuning(const machine *m, bench_config *config, const char *text) {
     config->tuning_file = text;
-    attn_tuning_free(config->tuning);
-    config->tuning = NULL;
     return cli_tuning_option(text, m->fingerprint, &config->tuning) ? 0 : CLI_USAGE;
 }
 
@@ -135,27 +133,28 @@ static int take_out(const machine *m, bench_config *config, const char *text) {
 }
 
 /* An option either has a function that takes its value, or sets a number from `least` to `most`, or, where
- * `most` is 0, a flag. */
+ * `most` is 0, a flag. A list may be given several times. */
 static const struct {
     const char *name;
     int (*take)(const machine *m, bench_config *config, const char *text);
     size_t field; /* of bench_config */
     int64_t least, most;
+    bool list;
 } rules[] = {
 #define FIELD(name) .field = offsetof(bench_config, name)
-    {"algorithm", .take = take_algorithm},
+    {"algorithm", .take = take_algorithm, .list = true},
     {"alibi", FIELD(alibi)},
     {"batch", FIELD(batch), .least = 1, .most = 65536},
     {"budget", .take = take_budget},
     {"checkpoint", .take = take_checkpoint},
     {"cold", FIELD(cold)},
-    {"data", .take = take_data},
+    {"data", .take = take_data, .list = true},
     {"dry-run", FIELD(dry_run)},
-    {"dtype", .take = take_dtype},
+    {"dtype", .take = take_dtype, .list = true},
     {"head-dim", FIELD(head_dim), .least = 1, .most = 65536},
     {"heads", FIELD(heads), .least = 1, .most = 65536},
-    {"isa", .take = take_isa},
-    {"kernel", .take = take_kernel},
+    {"isa", .take = take_isa, .list = true},
+    {"kernel", .take = take_kernel, .list = true},
     {"kv-heads", FIELD(kv_heads), .least = 1, .most = 65536},
     {"list-presets", FIELD(list_presets)},
     {"max-call", .take = take_max_call},
@@ -164,20 +163,21 @@ static const struct {
     {"no-counters", FIELD(no_counters)},
     {"no-roofline", FIELD(no_roofline)},
     {"out", .take = take_out},
-    {"pattern", .take = take_pattern},
-    {"preset", .take = take_preset},
+    {"pattern", .take = take_pattern, .list = true},
+    {"preset", .take = take_preset, .list = true},
     {"queries", FIELD(queries), .least = 1, .most = BENCH_MAX_N},
     {"resume", FIELD(resume)},
     {"seed", FIELD(seed), .least = 0, .most = INT64_MAX},
     {"sink-logit", FIELD(sink_logit)},
     {"softcap", .take = take_softcap},
     {"stages", FIELD(stages)},
-    {"threads", .take = take_threads},
+    {"threads", .take = take_threads, .list = true},
     {"tuning", .take = take_tuning},
     {"value-dim", FIELD(value_dim), .least = 1, .most = 65536},
 #undef FIELD
 };
 enum { RULES = sizeof rules / sizeof rules[0], FIRST_VALUE = 256 };
+_Static_assert(RULES < 64, "cli_getopt takes at most 64 options");
 
 /* `which` as getopt returns it. */
 static int one_option(int which, const machine *m, bench_config *config) {
@@ -199,8 +199,8 @@ static int read_options(int argc, char **argv, const machine *m, bench_config *c
     struct option options[RULES + 2] = {{"help", no_argument, NULL, 'h'}};
     for (int i = 0; i < RULES; i++) {
         const bool value = rules[i].take || rules[i].most > 0;
-        options[i + 1] =
-            (struct option){rules[i].name, value ? required_argument : no_argument, NULL, FIRST_VALUE + i};
+        options[i + 1] = (struct option){rules[i].name, value ? required_argument : no_argument, NULL,
+                                         (FIRST_VALUE + i) | (rules[i].list ? CLI_LIST : 0)};
     }
     int status = 0;
     for (int option; status == 0 && (option = cli_getopt(argc, argv, options)) != -1;) {

@@ -54,6 +54,7 @@ static void option_error(const char *argument, const char *problem) {
 }
 
 int cli_getopt(int argc, char **argv, const struct option *options) {
+    static uint64_t given; /* bit k: options[k], with a value */
     opterr = 0;
     int index = -1;
     int result = getopt_long(argc, argv, ":h", options, &index);
@@ -78,18 +79,24 @@ int cli_getopt(int argc, char **argv, const struct option *options) {
         }
         return '?';
     }
-    if (index >= 0) {
-        /* getopt takes any unambiguous beginning of a name; a script that relies on one breaks when
-         * an option is added, so only whole names count. */
-        bool separate = optarg && optarg == argv[optind - 1];
-        const char *argument = argv[optind - (separate ? 2 : 1)];
-        size_t length = strcspn(argument, "=");
-        if (length != strlen(options[index].name) + 2) {
-            option_error(argument, "unknown option");
-            return '?';
-        }
+    if (index < 0)
+        return result;
+    /* getopt takes any unambiguous beginning of a name; a script that relies on one breaks when
+     * an option is added, so only whole names count. */
+    bool separate = optarg && optarg == argv[optind - 1];
+    const char *argument = argv[optind - (separate ? 2 : 1)];
+    size_t length = strcspn(argument, "=");
+    if (length != strlen(options[index].name) + 2) {
+        option_error(argument, "unknown option");
+        return '?';
     }
-    return result;
+    const uint64_t bit = UINT64_C(1) << index;
+    if (optarg && (given & bit) && !(result & CLI_LIST)) {
+        option_error(argument, "more than one value given for");
+        return '?';
+    }
+    given |= bit;
+    return result & ~CLI_LIST;
 }
 
 bool cli_parse_int(const char *text, int64_t min, int64_t max, int64_t *value) {

@@ -34,8 +34,10 @@ void cli_print_value(const char *key, const char *value);
 
 /* getopt_long for subcommands that take options only: returns the option's `val` (optarg holds its
  * value), -1 at the end, or '?' after printing an error that names what was wrong: an unknown or
- * abbreviated option, a value that is missing or not taken, an argument that is not an option.
- * "-h" is "--help": give that option the val 'h'. */
+ * abbreviated option, a value that is missing or not taken, a second value, an argument that is not an
+ * option. An option whose `val` has the bit CLI_LIST takes several; the bit is not returned. "-h" is
+ * "--help": give that option the val 'h'. At most 64 options. */
+#define CLI_LIST (1 << 30)
 int cli_getopt(int argc, char **argv, const struct option *options);
 
 /* Strict numbers: the whole text, decimal, no spaces, no '+'. False when the text is not such a

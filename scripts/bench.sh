@@ -73,9 +73,17 @@ case " $* " in
         ;;
 esac
 
-# The caller's file, if there is one: the last --out counts, as in the program.
+# The caller's file, if there is one.
 own_out="" resume="" arguments=()
 while [ $# -gt 0 ]; do
+    case $1 in
+        --out | --out=*)
+            [ -z "$own_out" ] || {
+                echo "bench.sh: more than one value given for --out" >&2
+                exit 2
+            }
+            ;;
+    esac
     case $1 in
         --out)
             [ $# -ge 2 ] || {
@@ -139,7 +147,7 @@ measure() {
 
 # The whole table, a line for each row, goes into a file beside the results; on the terminal stands the
 # report's short one. What measures nothing, as --help or --dry-run, is printed as it is.
-[ -t 2 ] || echo "measuring (progress is shown on terminals only)" >&2
+[ -t 2 ] || echo "running attnscope bench (progress is shown on terminals only)" >&2
 status=0
 target=$work/results.json
 [ -z "$resume" ] || target=$own_out

@@ -99,8 +99,28 @@ class Program:
     def parser(self, **options: Any) -> argparse.ArgumentParser:
         """Of the program's arguments: errors are one line, help arrives or fails, and examples end it."""
         program = self
+        given = set()
+
+        class Once(argparse.Action):
+            """Stores a value, the only one: of two, argparse would take the last without a word."""
+
+            def __call__(
+                self,
+                parser: argparse.ArgumentParser,
+                namespace: argparse.Namespace,
+                values: Any,
+                option_string: str | None = None,
+            ) -> None:
+                if option_string and option_string in given:
+                    parser.error(f"more than one value given for {option_string}")
+                given.add(option_string)
+                setattr(namespace, self.dest, values)
 
         class Parser(argparse.ArgumentParser):
+            def __init__(self, **options: Any) -> None:
+                super().__init__(**options)
+                self.register("action", None, Once)
+
             def print_help(self, file: object = None) -> None:
                 program.print_out(self.format_help())  # argparse would pass over what does not arrive
 

@@ -57,6 +57,8 @@ import pytest
         (("--budget", "0"), ("'0'", "above 0")),
         (("--benchmark_context=room=7,=y", "--n", "64"), ("room=7,=y", "name")),
         (("--benchmark_context==y", "--n", "64"), ("=y", "name")),
+        (("--n", "64", "--n", "64"), ("more than one", "--n;")),
+        (("--seed=1", "--n", "64", "--seed", "2"), ("more than one", "--seed;")),
         (("--bogus",), ("--bogus",)),
         (("extra",), ("extra",)),
     ],
@@ -219,11 +221,11 @@ def test_full_standard_output_is_an_error_but_keeps_the_results(tmp_path):
     assert path.exists()
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--n", "64,128")])
+@pytest.mark.parametrize("more", [("--n", "64"), ("--n", "64", "--dry-run"), ("--n", "64,128")])
 def test_all_rows_refused_is_a_usage_error(bench, tmp_path, more):
     """Guards that what `eval` refuses with 2 is no failed measurement here, and leaves no file. Refused beside
     rows that are measured it is one: test_what_is_refused_is_a_row_without_a_time."""
-    options = ("--pattern", "topk=4", "--algorithm", "flash", "--n", "64", *more)
+    options = ("--pattern", "topk=4", "--algorithm", "flash", *more)
     outcome = bench(*options, "--out", tmp_path / "r.json")
     assert outcome.code == 2 and "topk" in outcome.err and outcome.err.count("\n") == 1
     assert not outcome.out and not list(tmp_path.iterdir())

@@ -125,3 +125,13 @@ def test_silent_in_a_pipe_and_progress_on_a_terminal(bench):
     os.close(main)
     assert done.wait(timeout=60) == 0
     assert b"\r\x1b[K" in shown and b"s left" in shown
+
+
+def test_the_last_of_two_counts(bench):
+    """Guards the library's own rule for its options, which the help page states, for one that we take out too."""
+    for first, last in (("naive", "flash"), ("flash", "naive")):
+        shown = bench(
+            "--n", "64", "--algorithm", "naive", "--algorithm", "flash", "--dry-run",
+            f"--benchmark_filter={first}", f"--benchmark_filter={last}",
+        )  # fmt: skip
+        assert shown.code == 0 and last in shown.out and first not in shown.out, shown

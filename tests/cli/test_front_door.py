@@ -13,6 +13,16 @@ from conftest import program
 
 BUILT_IN = ("info", "verify", "eval", "show")
 SUBCOMMANDS = (*BUILT_IN, "bench", "analyze", "export", "merge", "report")
+# A value that is right for an option of any subcommand, where 1 is not.
+VALUES = {
+    "--algorithm": "flash",
+    "--dtype": "f16",
+    "--isa": "scalar",
+    "--layout": "bnhd",
+    "--pattern": "causal",
+    "--prefer": "last",
+    "--format": "csv",
+}
 
 
 def script(path: Path, text: str) -> Path:
@@ -40,6 +50,31 @@ def test_help(attnscope):
 def test_listed_subcommands_exist(attnscope, name):
     """What the help lists can be started."""
     assert attnscope(name, "--help").code == 0
+
+
+def one_value_options(page: str) -> list[str]:
+    """The options with a value on a help page, but for those marked as lists: the text before two spaces is
+    "--name VALUE", or "--a, --b VALUE"."""
+    options = []
+    for line in re.findall(r"^  (--\S.*?)(?: {2,}.*)?$", page, re.MULTILINE):
+        names, value = re.findall(r"--[a-z-]+(?=[ ,=]|$)", line), re.search(r"[ =][A-Z]", line)
+        if value and not line.endswith("*"):
+            options += [name for name in names if name not in options]
+    return options
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_an_option_has_one_value(attnscope, tmp_path, name):
+    """Of two values for an option one would not count: refused by name, whichever option, and however written. An
+    option that may be repeated makes a list, and its help page says so with a star."""
+    options = one_value_options(attnscope(name, "--help").out)
+    assert len(options) >= {"info": 0, "analyze": 0, "eval": 20, "bench": 12}.get(name, 1), options
+    (tmp_path / "tuning.json").write_text('{"tuning": []}')
+    for option in options:
+        value = str(tmp_path / "tuning.json") if option == "--tuning" else VALUES.get(option, "1")
+        done = attnscope(name, option, value, f"{option}={value}")
+        refusal = f"attnscope {name}: more than one value given for {option}; see attnscope {name} --help\n"
+        assert (done.code, done.out, done.err) == (2, "", refusal)
 
 
 def test_what_is_not_there_is_not_listed(tmp_path):

@@ -23,7 +23,7 @@ def run(*arguments, cwd):
         (["--out"], "--out needs a file"),
         (["--out", "no/such/r.json"], "there is no directory no/such"),
         (["--n", "64", "--out=no/such/r.json"], "there is no directory no/such"),
-        (["--out=here.json", "--out", "no/such/r.json"], "there is no directory no/such"),
+        (["--out=here.json", "--out", "there.json"], "more than one value given for --out"),
     ],
 )
 def test_wrong_out(tmp_path, arguments, named):
