@@ -24,6 +24,8 @@ def _words(table: Table) -> set[int]:
 def text(run: Run, sections: Sequence[Section], name: bool) -> str:
     """All tables, under headings; `name`: headed by the run's label."""
     parts = [[run.label]] if name else []
+    if run.conditions:
+        parts.append([run.conditions])
     for title, table in analysis_tables.of_run(sections, run):
         parts.append([title, *aligned(table.columns, table.rows, _words(table))])
     if run.disturbed:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
-from .launch import Program, one_line
+from .launch import Program
 from .output import same_file
 from .reading import load_runs
 from .results import ResultError
@@ -88,5 +87,5 @@ def main(argv: Sequence[str]) -> int:
         fail(f"cannot write {name}{error.strerror}")
     PROGRAM.print_out("\n".join(part for part in (table, written) if part))
     for text in warnings:
-        print(f"attnscope report: warning: {one_line(text)}", file=sys.stderr)
+        PROGRAM.warn(text)
     return 0

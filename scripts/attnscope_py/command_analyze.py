@@ -67,11 +67,13 @@ def main(argv: Sequence[str]) -> int:
             runs = load_runs(arguments.files)
         except ResultError as error:
             fail(error, error.exit_code)
-        from . import analysis, analysis_text, record
+        from . import analysis, analysis_text, record, summary
     found = [(run, analysis.sections([run])) for run in runs]
     if arguments.shown:
         parts = [analysis_text.text(run, sections, name=len(runs) > 1) for run, sections in found]
         PROGRAM.print_out("\n".join(parts))
+        for text in summary.warnings(runs):
+            PROGRAM.warn(text)
         return 0
     # All are computed before the first is written.
     for run, made in [(run, record.analysis_object(sections)) for run, sections in found]:

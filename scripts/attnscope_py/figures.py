@@ -113,6 +113,7 @@ def provenance(runs: Sequence[Run]) -> tuple[str, ...]:
             (run.date or "")[:16].replace("T", " "),
             f"commit {commit[:12]}" if commit else "",
             samples,
+            run.conditions,
         ]
         sentences.append(f"{run.label}: " + ", ".join(part for part in parts if part) + ".")
     return tuple(sentences)

@@ -7,6 +7,8 @@ from .results import Row
 
 def duration(ns: float, digits: int = 3) -> str:
     """A time in the unit in which it is easiest to read."""
+    if ns == 0:
+        return "0"
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
         if ns >= size:
             return f"{significant(ns / size, digits)} {unit}"
@@ -37,3 +39,10 @@ def cpu_share(row: Row) -> str:
     if row.cpu_share is None:
         return ""
     return f"{100 * row.cpu_share:.0f} %" + (", disturbed" if row.disturbed else "")
+
+
+def bandwidth(row: Row) -> str:
+    """A table's cell: percent of the bandwidth of the memory that holds a row's working set."""
+    if row.pct_bandwidth is None:
+        return ""
+    return f"{row.pct_bandwidth:.1f}" + (", doubted" if row.bandwidth_doubted else "")

@@ -62,6 +62,9 @@ class Program:
         print(f"{self.name}: {one_line(text)}", file=sys.stderr)
         raise SystemExit(code)
 
+    def warn(self, text: object) -> None:
+        print(f"{self.name}: warning: {one_line(text)}", file=sys.stderr)
+
     def print_out(self, text: str) -> None:
         """Writes to standard output and sees that it arrives, whether Python buffers or not."""
         try:

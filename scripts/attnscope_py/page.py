@@ -74,15 +74,30 @@ def all_rows(runs: Sequence[Run]) -> Table:
             f"{formats.duration(row.min_ns, 4)} to {formats.duration(row.max_ns, 4)}",
             f"{row.sample_count or ''}",
             f"{row.pct_peak:.1f}" if row.pct_peak is not None else "",
+            formats.bandwidth(row),
             formats.size(row.workspace_bytes) if row.workspace_bytes is not None else "",
             formats.size(row.resident_bytes) if row.resident_bytes is not None else "",
+            formats.duration(row.stolen_ns) if row.stolen_ns is not None else "",
             formats.cpu_share(row),
         )
         for run in runs
         for row in run.rows
     )
     return Table(
-        (*machine, "id", "ran at", "median", "range", "samples", "% of peak", "workspace", "resident", "CPU"),
+        (
+            *machine,
+            "id",
+            "ran at",
+            "median",
+            "range",
+            "samples",
+            "% of peak",
+            "% of bandwidth",
+            "workspace",
+            "resident",
+            "stolen",
+            "CPU",
+        ),
         rows,
     )
 

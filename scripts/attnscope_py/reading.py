@@ -198,6 +198,8 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         session=row.get("session"),
         date=_string(row, "date"),
         cpu_share=_number(row, "cpu_share", where),
+        stolen_ns=_number(row, "stolen_ns", where),
+        bandwidth_doubted=row.get("bandwidth_doubted", False),
     )
 
 

@@ -63,6 +63,10 @@ class Row:
     session: int | None
     date: str | None
     cpu_share: float | None  # CPU time over wall time of the row's threads, 0 to 1
+    stolen_ns: float | None  # that a hypervisor took from the row's CPUs, over all samples
+    bandwidth_doubted: (
+        bool  # faster than the memory was read just then: what it is measured against does not hold
+    )
 
     @property
     def disturbed(self) -> bool:
@@ -137,6 +141,16 @@ class Run:
     def disturbed(self) -> int:
         """How many rows other work disturbed: as the rows say, or where they do not, as the harness counted."""
         return sum(row.disturbed for row in self.rows) or self.context.get("rows_disturbed", 0)
+
+    @property
+    def cold(self) -> bool:
+        """Did each call take tensors that no cache held?"""
+        return self.context.get("settings", {}).get("cold", False)
+
+    @property
+    def conditions(self) -> str:
+        """What its times are times of, where that is not the usual."""
+        return "cold: each call reads tensors that no cache holds" if self.cold else ""
 
     @property
     def left_out(self) -> list[Excluded]:

@@ -288,6 +288,28 @@ def disturbed(run: Run) -> str:
     )
 
 
+def _stolen(run: Run) -> str:
+    """What a hypervisor took, where that is enough to mislead."""
+    steal = run.context.get("steal", {})
+    if not (steal.get("flagged") and "share" in steal):
+        return ""
+    share = f"{100 * steal['share']:.1f} %"
+    return f"the hypervisor took {share} of the rows' time for others: times may be too long."
+
+
+def _doubted(run: Run) -> str:
+    """Rows that were faster than their bytes allow, so that the bandwidth they are compared with is in doubt."""
+    names = [row.id for row in run.rows if row.bandwidth_doubted]
+    if not names:
+        return ""
+    several = len(names) > 1
+    return (
+        f"{len(names)} row{'s' if several else ''} read {'their' if several else 'its'} working set faster than it could be "
+        "read on its own, measured once more beside it; the percentage of bandwidth, and a limit of bandwidth, are in "
+        f"doubt: {', '.join(names)}."
+    )
+
+
 def warnings(runs: list[Run]) -> list[str]:
     """What should keep a reader from trusting the numbers, a sentence each."""
     several = len(runs) > 1
@@ -303,6 +325,7 @@ def warnings(runs: list[Run]) -> list[str]:
                 f"{where}{disturbed(run)} Times, exponents and ratios that rest on those rows can mislead; they are marked "
                 "in charts and tables. Measure again when the machine is quiet."
             )
+        found += [f"{where}{text}" for text in (_stolen(run), _doubted(run)) if text]
         differ = run.context.get("checksums_differ", [])
         if differ:
             pairs = "; ".join(

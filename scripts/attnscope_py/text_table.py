@@ -47,6 +47,8 @@ def text_table(sections: Sequence[Section], runs: Sequence[Run]) -> str:
     for run in runs:
         if run.disturbed:
             parts.append(_disturbed(run, f"{run.label}: " if len(runs) > 1 else ""))
+        if run.conditions:
+            parts.append(f"{run.label + ': ' if len(runs) > 1 else ''}{run.conditions}")
         for section in sections:
             some = section.of(run=run)
             marked = any(s.disturbed_fit or s.last.row.disturbed for s in some)
