@@ -14,6 +14,7 @@ from .results import ResultError
 _EXAMPLES = """\
 examples:
   attnscope report results.json --out report           report/report.html, and each chart as SVG and PNG
+  attnscope report results.json --out d --no-png       the same without PNG, which is sooner done
   attnscope report --table results.json                a short table on standard output, nothing drawn
   attnscope report zen5.json m1.json --out compared    several machines side by side
 
@@ -33,18 +34,26 @@ fail = PROGRAM.fail
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = PROGRAM.parser(
-        usage="attnscope report FILE... (--out DIR | --table)",
+        usage="attnscope report FILE... (--out DIR [--no-png] | --table)",
         description="Draw the results of attnscope bench: one self-contained page, and each chart as SVG and PNG.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="a results.json of attnscope bench")
     parser.add_argument("--out", metavar="DIR", help="where to write; made when it is not there")
+    parser.add_argument(
+        "--no-png",
+        dest="png",
+        action="store_false",
+        help="charts as SVG alone, which takes less time",
+    )
     parser.add_argument("--table", action="store_true", help="print the short table alone")
     arguments = parser.parse_args(argv)
     if not arguments.files:
         parser.error("no result file given")
     if arguments.table == (arguments.out is not None):
         parser.error("--out DIR or --table is needed, one of the two")
+    if arguments.table and not arguments.png:
+        parser.error("--no-png does not apply to --table, which draws nothing")
     if arguments.out == "":
         parser.error("--out '': the name of a directory is needed")
     return arguments
@@ -75,11 +84,13 @@ def main(argv: Sequence[str]) -> int:
             table = text_table.text_table(sections, runs)
             written = ""
         else:
-            names = draw.report(runs, sections, warnings, arguments.out)
+            names = draw.report(runs, sections, warnings, arguments.out, arguments.png)
             table = text_table.text_table(sections, runs)
             charts = sum(name.endswith(".svg") for name in names)
             some = (
-                f"{charts} chart{'s' if charts != 1 else ''}, each as SVG and PNG" if charts else "no chart"
+                f"{charts} chart{'s' if charts != 1 else ''}, {'each as SVG and PNG' if arguments.png else 'as SVG'}"
+                if charts
+                else "no chart"
             )
             written = f"{os.path.join(arguments.out, 'report.html')} and {some}\n"
     except OSError as error:

@@ -94,18 +94,19 @@ class _Task:
 
     figure: Figure
     panel: int | None  # its number
+    png: bool  # of a figure: as PNG too?
 
 
-def _draw(task: _Task) -> tuple[bytes, bytes] | str:
-    """SVG and PNG of a figure, or a panel's SVG."""
+def _draw(task: _Task) -> dict[str, bytes] | str:
+    """Files of a figure by their endings, or a panel's SVG."""
     if task.panel is not None:
         return render.panel_svg(task.figure.panels[task.panel], f"{task.figure.name}-{task.panel}")
     svg = render.figure_svg(task.figure)
-    return render.svg_file(svg), render.png_file(svg)
+    return {"svg": render.svg_file(svg)} | ({"png": render.png_file(svg)} if task.png else {})
 
 
 @contextlib.contextmanager
-def _drawing(tasks: Sequence[_Task]) -> Iterator[Iterator[tuple[bytes, bytes] | str]]:
+def _drawing(tasks: Sequence[_Task]) -> Iterator[Iterator[dict[str, bytes] | str]]:
     """Draws all of them, in order: on every CPU that this process may use, where that is worth starting a renderer on
     each, which takes a second."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -123,13 +124,15 @@ def _drawing(tasks: Sequence[_Task]) -> Iterator[Iterator[tuple[bytes, bytes] | 
             raise
 
 
-def report(runs: list[Run], sections: list[Section], warnings: list[str], directory: str) -> list[str]:
+def report(
+    runs: list[Run], sections: list[Section], warnings: list[str], directory: str, png: bool = True
+) -> list[str]:
     """Draws everything, writes it into the directory, and returns the names of the files."""
     # What figures() makes is checked against Vega-Lite's schema by its tests, not once more for every user.
     with schemapi.debug_mode(False):
         planned = figures(sections)
     tasks = [
-        _Task(figure, index)
+        _Task(figure, index, png)
         for _, found in planned
         for figure in found
         for index in (None, *range(len(figure.panels)))
@@ -143,8 +146,8 @@ def report(runs: list[Run], sections: list[Section], warnings: list[str], direct
                 of_section = []
                 for figure in found:
                     progress.step(figure.title)
-                    svg, png = next(drawings)
-                    for name, data in ((f"{figure.name}.svg", svg), (f"{figure.name}.png", png)):
+                    files = {f"{figure.name}.{ending}": data for ending, data in next(drawings).items()}
+                    for name, data in files.items():
                         output.write(name, data)
                         names.append(name)
                     plots = []
@@ -152,7 +155,7 @@ def report(runs: list[Run], sections: list[Section], warnings: list[str], direct
                         progress.step(f"{figure.title}, {index + 1}")
                         still = next(drawings)
                         plots.append(page.Plot(panel, still, f"plot-{figure.name}-{index}"))
-                    of_section.append(page.Drawn(figure, tuple(plots)))
+                    of_section.append(page.Drawn(figure, tuple(plots), tuple(files)))
                 if of_section:
                     chapters.append(page.Chapter(section, tuple(of_section)))
             summaries = [(run, parts(sections, run)) for run in runs]

@@ -46,6 +46,7 @@ class Drawn:
 
     figure: Figure
     plots: tuple[Plot, ...]
+    files: tuple[str, ...]  # the names of its own
 
     @property
     def toggles(self) -> dict[str, list[str]]:

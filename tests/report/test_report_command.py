@@ -30,7 +30,14 @@ def one_line_error(done, *parts, code=2):
 def test_help(run):
     done = run("--help")
     assert done.returncode == 0 and done.stderr == ""
-    for part in ("examples:", "--out DIR", "--table", "exit codes:", "attnscope report results.json"):
+    for part in (
+        "examples:",
+        "--out DIR",
+        "--no-png",
+        "--table",
+        "exit codes:",
+        "attnscope report results.json",
+    ):
         assert part in done.stdout
 
 
@@ -44,6 +51,7 @@ def test_help(run):
         (["r.json", "--out"], "--out"),
         (["r.json", "--out", ""], "--out ''"),
         (["r.json", "--output", "x"], "--output"),
+        (["r.json", "--table", "--no-png"], "--no-png does not apply to --table"),
         (["r.json", "--tab"], "--tab"),
         (["r.json", "-x"], "-x"),
     ],
@@ -89,6 +97,18 @@ def test_table(run, sweep_file, small_file, small_drawn, tmp_path):
     place, printed = small_drawn
     assert printed == f"{table}\nhere/report.html and 1 chart, each as SVG and PNG\n"
     assert list(place.iterdir()) == [place / "here"]
+
+
+# Guards --no-png: the same SVG files and no PNG, none that the page links to, and words that say so.
+def test_no_png(run, small_file, small_drawn, tmp_path):
+    done = run(small_file, "--out", "here", "--no-png", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.endswith("\nhere/report.html and 1 chart, as SVG\n")
+    with_png, without = small_drawn[0] / "here", tmp_path / "here"
+    names = {path.name for path in without.iterdir()}
+    assert names == {path.name for path in with_png.iterdir()} - {"scaling.png"}
+    assert (without / "scaling.svg").read_bytes() == (with_png / "scaling.svg").read_bytes()
+    page = (without / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r'href="([^"#]+)"', page) == ["scaling.svg"]
 
 
 # Guards a standard output that takes nothing: an error, as a full disk is one, whether Python buffers or not.
