@@ -85,6 +85,7 @@ def conditions() -> dict[str, Any]:
             "repetitions": 1,
             "one_call": False,
             "bind": True,
+            "cold": False,
         },
         "machine": {"fields": fields},
         "memory": {"transparent_huge_pages": "madvise"},
@@ -109,6 +110,7 @@ def _session(date: str) -> dict[str, Any]:
             "flagged": False,
         },
         "counters": {"available": False, "reason": NO_COUNTERS},
+        "steal": {"available": True, "stolen_s": 0.0, "share": 0.0, "flagged": False},
         "elapsed_s": 47.5,
         "time": {"before_rows_s": 0.8, "rows_s": 46.7, "counting_s": 0.0, "overhead": 0.08},
     }
@@ -133,6 +135,7 @@ def context(host: str = "bench-host", **changes: Any) -> dict[str, Any]:
         "load_avg": [0.17, 0.31, 0.17],
         "library_build_type": "release",
         "library_version": "1.9.0",
+        "libraries": {"google_benchmark": "1.9.0", "hwloc": "2.9.0", "jansson": "2.14"},
         "attnscope_version": "0.1.0",
         "compiler": "gcc 12.2.0",
         "flags": "-O2",
