@@ -251,11 +251,47 @@ static void refuses(void **state) {
     attn_tuning_free(NULL);
 }
 
+/* Guards: the entry of a pattern decides for those that the list has beside it and for no other, and so the
+ * report's tests, which read the same list, hold the report to what the library does. */
+static void patterns_speak_for_their_kind(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum { DENSE, CAUSAL, WINDOW, OTHER } kind;
+        int64_t width;
+    } patterns[] = {
+#define PATTERN(...) {__VA_ARGS__},
+#include "tests/tuning_patterns.def"
+    };
+    for (size_t i = 0; i < COUNT_OF(patterns); i++) {
+        char text[512];
+        const int length = snprintf(
+            text, sizeof text, "{\"tuning\":[" ENTRY("scalar", "f32", "64", "%s", "1", "0", "naive") "]}",
+            patterns[i].text);
+        assert_in_range(length, 1, sizeof text - 1);
+        attn_tuning *tuning;
+        assert_int_equal(load(text, &tuning, NULL), ATTN_OK);
+        for (size_t k = 0; k < COUNT_OF(patterns); k++) {
+            const int64_t a = patterns[i].width, b = patterns[k].width;
+            const bool alike = patterns[i].kind == patterns[k].kind && a <= 2 * b && b <= 2 * a &&
+                               (patterns[i].kind != OTHER || i == k);
+            attn_problem p;
+            set(&p, 1000, 64, patterns[k].text);
+            const attn_algorithm chosen = attn_tuning_choose(tuning, &p, "scalar", 1);
+            if (chosen != (alike ? ATTN_NAIVE : ATTN_AUTO))
+                test_fail("of %s, %s takes %s", patterns[i].text, patterns[k].text,
+                          attn_algorithm_name(chosen));
+        }
+        attn_tuning_free(tuning);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(chooses, make_file, remove_file),
         cmocka_unit_test_setup_teardown(chooses_the_smaller, make_file, remove_file),
         cmocka_unit_test_setup_teardown(plans_follow, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(patterns_speak_for_their_kind, make_file, remove_file),
         cmocka_unit_test_setup_teardown(refuses, make_file, remove_file),
     };
     return test_run("tuning", tests, COUNT_OF(tests));

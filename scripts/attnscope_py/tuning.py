@@ -63,16 +63,26 @@ def _choices(crossover: Crossover) -> list[Choice]:
     return result
 
 
+def known_by(pattern: str) -> tuple[str, int | str]:
+    """What the library knows a pattern by, as attention/tuning.c has it: its kind, and what tells it from others of it.
+
+    Of windows the width alone counts, of dense and causal nothing more; of others each term does.
+    """
+    kind = pattern_class(pattern)
+    terms = sorted(pattern.split(","))
+    if kind == "window":
+        # A prefix widens what a causal term leaves of a window, which is then no longer known by its width.
+        prefix = any(term.startswith("prefix=") for term in terms)
+        width = 0 if prefix else window_width(pattern)
+        return ("window", width) if width else ("sparse", ",".join(terms))
+    return kind, ",".join(terms) if kind == "sparse" else ""
+
+
 def _key(c: Crossover) -> tuple:
     """What the library looks for: one entry has to speak for all that share it."""
-    s = c.first
-    pattern = s.variant.pattern
-    kind = pattern_class(pattern)
-    width = window_width(pattern) if kind == "window" else 0
-    # Of windows the width alone counts, of dense and causal nothing more; of others each term does.
-    alike = width or ("" if kind in ("dense", "causal") else ",".join(sorted(pattern.split(","))))
-    group = s.group
-    return (s.isa, group.dtype, group.head_dim, group.value_dim, group.threads, kind, alike)
+    group = c.first.group
+    known = known_by(c.first.variant.pattern)
+    return (c.first.isa, group.dtype, group.head_dim, group.value_dim, group.threads, known)
 
 
 def _speaks(c: Crossover) -> bool:

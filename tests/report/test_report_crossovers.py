@@ -2,7 +2,9 @@
 
 import math
 import random
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import synthetic
@@ -287,3 +289,38 @@ def test_tuning_tells_patterns_apart(tmp_path):
     said = {(e.pattern, e.threads): e.algorithm for e in found}
     assert len(found) == len(said) == 5
     assert said.items() <= faster.items()
+
+
+# Guards that a window with a prefix, which the library takes for another pattern, neither silences the window alone
+# nor speaks for it: whichever is faster for which, both have their entry.
+@pytest.mark.parametrize("faster", [("naive", "flash"), ("flash", "naive"), ("naive", "naive")])
+def test_tuning_of_a_prefix(tmp_path, faster):
+    patterns = ("causal,window=64", "causal,prefix=32,window=64")
+    rows = [
+        row
+        for pattern, name in zip(patterns, faster, strict=True)
+        for algorithm in ("naive", "flash")
+        for row in rows_of(
+            pattern, algorithm, "avx2", lambda n, f=1.0 if algorithm == name else 2.0: f * n**2
+        )
+    ]
+    found = tuning.choices(comparisons.crossovers(sections_of(tmp_path, rows)))
+    assert {e.pattern: e.algorithm for e in found} == dict(zip(patterns, faster, strict=True))
+
+
+# Guards what the report takes for one pattern, which has to be what the library does: the test of that reads this list
+# too.
+def test_patterns_are_known_as_the_library_knows_them():
+    text = (Path(__file__).parents[1] / "tuning_patterns.def").read_text(encoding="utf-8")
+    listed = re.findall(r'^PATTERN\("([^"]+)", (\w+), (\d+)\)$', text, re.MULTILINE)
+    assert len(listed) == text.count("\nPATTERN(") > 20
+    keys = [tuning.known_by(pattern) for pattern, _, _ in listed]
+    others = []
+    for (pattern, kind, width), known in zip(listed, keys, strict=True):
+        expected = {"DENSE": ("dense", ""), "CAUSAL": ("causal", ""), "WINDOW": ("window", int(width))}
+        if kind == "OTHER":
+            assert known[0] == "sparse", pattern
+            others.append(known)
+        else:
+            assert known == expected[kind], pattern
+    assert len(set(others)) == len(others)
