@@ -70,11 +70,13 @@ void bench_take_bandwidth(bench_session *session, const bench_row *row) {
 /* ---- Steal ---- */
 
 int64_t bench_stolen_now(const bench_session *session) {
-    int os_index[ATTN_MAX_THREADS], count = 0;
-    for (int i = 0; i < session->instance.threads; i++) {
+    int os_index[ATTN_MAX_THREADS];
+    const int count = session->instance.threads;
+    for (int i = 0; i < count; i++) {
         const machine_binding *binding = bench_pool_binding(session->pool, i);
-        if (binding->bound)
-            os_index[count++] = binding->os_index;
+        if (!binding->bound) /* it may be on any CPU, of which most are not the row's */
+            return -1;
+        os_index[i] = binding->os_index;
     }
     return steal_ns(sysfs_root(NULL), os_index, count);
 }

@@ -124,7 +124,8 @@ void bench_judge_speed(bench_session *session, bench_row *row);
 void bench_take_peak(bench_session *session, double milliseconds);
 /* What the row's threads read together of the working set that bounds the row, noted in its limits. */
 void bench_take_bandwidth(bench_session *session, const bench_row *row);
-/* What a hypervisor has taken so far from the CPUs that the row's threads are bound to; -1 unknown. */
+/* What a hypervisor has taken so far from the CPUs that the row's threads are bound to; -1 unknown, also
+ * where one of them is not bound. */
 int64_t bench_stolen_now(const bench_session *session);
 /* Of threads times wall time: CPU time, or if that is less what was not stolen, since some kernels count that
  * as CPU time. A tick of each CPU may have begun before the samples. */

@@ -11,17 +11,15 @@ int64_t steal_tick_ns(void) {
     return 1000000000 / (per_second > 0 ? per_second : 100);
 }
 
-/* "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", or "cpu  ..." for all of them; *index is -1
- * then. */
+/* "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ..."; false for "cpu  ...", the sum of all. */
 static bool read_line(const char *line, int *index, int64_t *ticks) {
     char name[16], excess;
-    *index = -1;
     return sscanf(line, "%15s %*u %*u %*u %*u %*u %*u %*u %" SCNd64, name, ticks) == 2 && *ticks >= 0 &&
-           (strcmp(name, "cpu") == 0 || (sscanf(name, "cpu%d%c", index, &excess) == 1 && *index >= 0));
+           sscanf(name, "cpu%d%c", index, &excess) == 1 && *index >= 0;
 }
 
 static bool is_wanted(int index, const int *os_index, int count) {
-    bool wanted = index < 0 && count == 0;
+    bool wanted = false;
     for (int i = 0; i < count; i++)
         wanted = wanted || os_index[i] == index;
     return wanted;
@@ -46,5 +44,5 @@ int64_t steal_ns(const char *root, const int *os_index, int count) {
     }
     if (file)
         fclose(file);
-    return found == (count ? count : 1) ? sum * steal_tick_ns() : -1;
+    return found == count ? sum * steal_tick_ns() : -1;
 }

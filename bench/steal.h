@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Nanoseconds stolen from these CPUs since the start of the system, in the kernel's ticks; of all CPUs where
- * `count` is 0. -1 where nothing says so. `root` stands before /proc. */
+/* Nanoseconds stolen from these CPUs since the start of the system, in the kernel's ticks; -1 where nothing
+ * says so of each of them. `root` stands before /proc. */
 int64_t steal_ns(const char *root, const int *os_index, int count);
 /* Nanoseconds of a tick: what is less does not show. */
 int64_t steal_tick_ns(void);

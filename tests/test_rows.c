@@ -9,6 +9,7 @@
 #include "bench/session.h"
 #include "bench/steal.h"
 #include "reference/reference.h"
+#include "tests/machines.h"
 
 /* ---- Memory ---- */
 
@@ -294,6 +295,52 @@ static void what_is_stolen_is_not_had(void **state) {
     assert_true(bench_share_of_cpus(&r, 2) == 1);
 }
 
+/* What is stolen from a row on a pool of so many threads, told after the CPUs of `m` were bound to. */
+static int64_t stolen_on(const machine *m, int threads, bool bind) {
+    bench_session session = {.pool = bench_pool_new(m, threads, bind), .instance = {.threads = threads}};
+    assert_non_null(session.pool);
+    const int64_t ns = bench_stolen_now(&session);
+    bench_pool_free(session.pool);
+    machine_unbind(m);
+    return ns;
+}
+
+/* Guards whose time is said to be stolen: that of the CPUs that the row's threads are bound to. Of a thread
+ * that may run anywhere nothing is known, and what other CPUs lose is none of the row's. */
+static void only_bound_threads_are_stolen_from(void **state) {
+    (void)state;
+    machine *m = load(NULL);
+    int pus[2] = {0};
+    const int picked = machine_pick(m, 2, pus);
+    assert_true(picked >= 1);
+    char text[512] = "cpu  1 0 1 1 1 0 1 2000 0 0\n";
+    for (int i = 0; i < picked; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "cpu%d 1 0 1 1 1 0 1 %d 0 0\n", pus[i],
+                 5 + i);
+    strcat(text, "cpu4094 1 0 1 1 1 0 1 1989 0 0\n");
+    fake_root root = fake_root_make();
+    fake_root_write(&root, "/proc/stat", text);
+    setenv("ATTNSCOPE_FSROOT", root.path, 1);
+    machine_binding binding;
+    const bool binds = machine_bind(pus[0], &binding);
+    machine_unbind(m);
+    assert_true(stolen_on(m, 1, true) == (binds ? 5 * steal_tick_ns() : -1));
+    assert_true(stolen_on(m, 1, false) == -1);
+    if (picked == 2) {
+        assert_true(stolen_on(m, 2, true) == (binds ? 11 * steal_tick_ns() : -1));
+        assert_true(stolen_on(m, 2, false) == -1);
+        /* Only one of two threads can be bound: the other's CPU is not there. */
+        for (int i = 0; i < m->pu_count; i++) {
+            if (m->pus[i].os_index == pus[1])
+                m->pus[i].os_index = 4094;
+        }
+        assert_true(stolen_on(m, 2, true) == -1);
+    }
+    unsetenv("ATTNSCOPE_FSROOT");
+    fake_root_remove(&root);
+    machine_free(m);
+}
+
 /* Guards what a run says of steal: of all of its rows, or nothing. */
 static void a_run_sums_what_was_stolen(void **state) {
     (void)state;
@@ -340,6 +387,7 @@ int main(void) {
         cmocka_unit_test(every_preset_is_named),
         cmocka_unit_test(what_is_stolen_is_not_had),
         cmocka_unit_test(a_run_sums_what_was_stolen),
+        cmocka_unit_test(only_bound_threads_are_stolen_from),
     };
     return test_run("rows", tests, COUNT_OF(tests));
 }
