@@ -41,7 +41,7 @@ def exponent(s: Series, regime: Regime) -> str:
 
 
 def regimes(section: Section) -> Table:
-    """Every series: its exponents, and what the model of three terms makes of it."""
+    """Every series: its exponents, and why they hold for the range that they do."""
     rows = []
     for s in section.series:
         if not s.regimes:
@@ -56,10 +56,15 @@ def regimes(section: Section) -> Table:
                     regime.reason,
                 )
             )
-    return Table(("pattern · algorithm", "ISA level", "n", "time grows as", "why this range"), tuple(rows))
+    return Table(
+        ("pattern · algorithm", "ISA level", "n", "time grows as", "why this range"),
+        tuple(rows),
+        frozenset({2, 3}),
+    )
 
 
 def two_term(section: Section) -> Table:
+    """The model t = a + b n + c n² of every series that has one."""
     rows = tuple(
         (
             s.variant.label,
@@ -74,7 +79,9 @@ def two_term(section: Section) -> Table:
         for s in section.series
         if (model := s.two_term)
     )
-    return Table(("pattern · algorithm", "ISA level", "n", "a", "b", "c", "what follows"), rows)
+    return Table(
+        ("pattern · algorithm", "ISA level", "n", "a", "b", "c", "what follows"), rows, frozenset(range(2, 6))
+    )
 
 
 def crossovers(found: Sequence[Crossover], kind: str) -> Table:
@@ -98,7 +105,7 @@ def sparse(sections: Sequence[Section]) -> Table:
                     share += f" [{100 * efficiency.low:.0f}, {100 * efficiency.high:.0f}]"
                 cells = (a.variant.label, a.isa, f"{a.n}", interval(a.ratio, a.disturbed), share)
                 rows.append(cells)
-    return Table(("pattern", "ISA", "n", "as fast as dense", "efficiency"), tuple(rows))
+    return Table(("pattern", "ISA", "n", "as fast as dense", "efficiency"), tuple(rows), frozenset({2, 3, 4}))
 
 
 def speed_ups(sections: Sequence[Section]) -> Table:
@@ -108,7 +115,7 @@ def speed_ups(sections: Sequence[Section]) -> Table:
         for section in sections
         for s in largest_common(section)
     )
-    return Table(("pattern", "ISA", "n", "as fast as scalar"), rows)
+    return Table(("pattern", "ISA", "n", "as fast as scalar"), rows, frozenset({2, 3}))
 
 
 def threads(sections: Sequence[Section]) -> Table:
@@ -123,7 +130,9 @@ def threads(sections: Sequence[Section]) -> Table:
         )
         for t in thread_scaling(sections)
     )
-    return Table(("pattern", "ISA", "n", "threads", "over one thread", "efficiency"), rows)
+    return Table(
+        ("pattern", "ISA", "n", "threads", "over one thread", "efficiency"), rows, frozenset(range(2, 6))
+    )
 
 
 def choices(found: Sequence[Crossover]) -> Table:
@@ -143,7 +152,7 @@ def choices(found: Sequence[Crossover]) -> Table:
         for e in tuning.choices(found)
     )
     head = ("pattern", "ISA", "type", "head dim", "value dim", "threads", "from n", "to n", "algorithm")
-    return Table(head, rows)
+    return Table(head, rows, frozenset(range(3, 8)))
 
 
 def of_run(sections: Sequence[Section], run: Run) -> list[tuple[str, Table]]:

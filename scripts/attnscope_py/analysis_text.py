@@ -7,18 +7,7 @@ from collections.abc import Sequence
 from . import analysis_tables
 from .analysis import Section
 from .results import Run
-from .table import Table, aligned
-
-
-def _words(table: Table) -> set[int]:
-    """Columns of words: those with more than numbers and their units."""
-    return {
-        i
-        for i in range(len(table.columns))
-        if any(
-            cell and not cell[0].isdigit() and cell[0] not in "n-" for cell in (row[i] for row in table.rows)
-        )
-    }
+from .table import aligned
 
 
 def text(run: Run, sections: Sequence[Section], name: bool) -> str:
@@ -27,7 +16,7 @@ def text(run: Run, sections: Sequence[Section], name: bool) -> str:
     if run.conditions:
         parts.append([run.conditions])
     for title, table in analysis_tables.of_run(sections, run):
-        parts.append([title, *aligned(table.columns, table.rows, _words(table))])
+        parts.append([title, *aligned(table.columns, table.rows, table.numbers)])
     if run.disturbed:
         parts.append(["* rests on rows that other work disturbed"])
     return "\n\n".join("\n".join(part) for part in parts) + "\n"

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[int] = (
+        frozenset()
+    )  # columns of numbers, which stand right where a letter is as wide as any
 
 
-def aligned(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[int] = (0, 1)) -> list[str]:
-    """Lines of a terminal; `left`: columns of words, numbers stand right."""
+def aligned(head: Sequence[str], lines: Sequence[Sequence[str]], numbers: Collection[int]) -> list[str]:
+    """Lines of a terminal; `numbers`: columns that stand right."""
     widths = [max(len(row[i]) for row in (head, *lines)) for i in range(len(head))]
     return [
         "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
+            cell.rjust(width) if i in numbers else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (head, *lines)

@@ -13,6 +13,7 @@ from .summary import disturbed
 from .table import aligned
 
 _HEAD = ("pattern · algorithm", "ISA", "n", "exponent [95 %]", "at largest n", "% peak")
+_NUMBERS = frozenset(range(2, 6))
 _WIDTH = 100
 
 
@@ -55,5 +56,5 @@ def text_table(sections: Sequence[Section], runs: Sequence[Run]) -> str:
             lines = [_line(s, marked) for s in some]
             if lines:
                 name = f"{run.label}: " if len(runs) > 1 else ""
-                parts.append("\n".join([f"{name}{section.group.label}", *aligned(_HEAD, lines)]))
+                parts.append("\n".join([f"{name}{section.group.label}", *aligned(_HEAD, lines, _NUMBERS)]))
     return "\n\n".join(parts) + "\n" if parts else ""

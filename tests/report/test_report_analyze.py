@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, analysis_tables, analysis_text, draw, lines, page
 from attnscope_py.reading import load_run
+from attnscope_py.table import aligned
 from specs import data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,3 +251,45 @@ def test_page_says_the_same(file):
         growth = next(table for title, table in tables if title.startswith("Growth"))
         exponent = [row[3] for row in growth.rows if row[:2] == (s.variant.label, s.isa)][-1]
         assert exponent == (lines.exponent_label(s) if s.exponent else "-")
+
+
+# Guards the sides that the columns of --print stand on: what is a number begins so or says that there is none, and
+# stands right; all else is words, even where each cell of it happens to begin with a digit, and stands left.
+def test_print_aligns_by_column(file):
+    run = load_run(str(file))
+    run.label = run.host
+    sections = analysis.sections([run])
+    shown = analysis_text.text(run, sections, name=False).split("\n\n")
+    tables = analysis_tables.of_run(sections, run)
+    assert len(shown) == len(tables) > 6
+    words = {
+        "why this range",
+        "what follows",
+        "of",
+        "which",
+        "crossover",
+        "algorithm",
+        "ISA",
+        "ISA level",
+        "type",
+    }
+    for part, (title, table) in zip(shown, tables, strict=True):
+        heading, *rest = part.splitlines()
+        assert heading == title
+        for i, name in enumerate(table.columns):
+            cells = [row[i] for row in table.rows]
+            numeric = all(re.fullmatch(r"(n\^)?[0-9.]+\b.*|-|", cell) for cell in cells)
+            assert (i not in table.numbers) == (name in words or name.startswith("pattern")), (title, name)
+            assert i not in table.numbers or numeric, (title, name)
+        assert rest[0].startswith(table.columns[0])
+        assert rest == aligned(table.columns, table.rows, table.numbers)
+
+
+# Guards alignment itself: numbers stand right, words left, whatever they begin with, and no line ends in spaces.
+def test_aligned():
+    rows = [("1 thread", "7", "5 ns is all"), ("a", "1234", "n")]
+    assert aligned(("what", "n", "why"), rows, {1}) == [
+        "what         n  why",
+        "1 thread     7  5 ns is all",
+        "a         1234  n",
+    ]
