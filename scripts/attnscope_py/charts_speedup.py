@@ -118,7 +118,7 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
     layers = [
         one.encode(x=alt.X("one:Q", scale=scale, title=title_x)),
         alt.layer(*dots),
-        names.mark_text(align="left", dy=19, fontSize=theme.SMALL, color=theme.INK).encode(
+        names.mark_text(align="left", dy=15, fontSize=theme.SMALL, color=theme.INK).encode(
             x=alt.value(_beside_one(low, high)), y=y, text="row:N"
         ),
         texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(x=place, y=y, text="label:N"),
