@@ -24,19 +24,21 @@ bool bench_add_steps(int64_t low, int64_t high, int parts, bench_numbers *sizes)
     return sizes->count > before;
 }
 
-/* Keys that are live at a time where nothing but a window selects; 0 where all are. */
-static double window_extent(const attn_pattern *p) {
-    const uint32_t clips = ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT | ATTN_PREFIX;
-    if ((p->terms & ~clips) != ATTN_WINDOW || p->window_left == ATTN_WINDOW_INF ||
-        p->window_right == ATTN_WINDOW_INF)
+/* Keys that are live at a time where nothing but a window selects: what causal leaves of them, beside which
+ * the queries of a prefix see keys behind them. 0 where all are live. */
+static double live_keys(const attn_pattern *p) {
+    const uint32_t causal = p->terms & (ATTN_CAUSAL | ATTN_CAUSAL_TOP_LEFT);
+    const int64_t right = causal && !(p->terms & ATTN_PREFIX) ? 0 : p->window_right;
+    if ((p->terms & ~(causal | ATTN_PREFIX)) != ATTN_WINDOW || p->window_left == ATTN_WINDOW_INF ||
+        right == ATTN_WINDOW_INF)
         return 0;
-    return (double)p->window_left + (double)p->window_right + 1;
+    return (double)p->window_left + (double)right + 1;
 }
 
 int bench_borders(const attn_problem *p, int64_t queries, attn_algorithm algorithm,
                   const int64_t *cache_bytes, double border[BENCH_MAX_BORDERS]) {
     const double key_bytes = (double)((p->head_dim + p->value_dim) * (int64_t)attn_dtype_bytes(p->dtype));
-    const double extent = window_extent(&p->pattern);
+    const double live = live_keys(&p->pattern);
     int count = 0;
     for (int level = 0; level < MACHINE_CACHE_LEVELS; level++) {
         const double cache = (double)cache_bytes[level];
@@ -47,7 +49,7 @@ int bench_borders(const attn_problem *p, int64_t queries, attn_algorithm algorit
             border[count++] = (sqrt(key_bytes * key_bytes + 16 * cache) - key_bytes) / 8;
         else if (algorithm == ATTN_NAIVE)
             border[count++] = cache / (key_bytes + 4 * (double)queries);
-        else if (extent == 0 || extent * key_bytes > cache)
+        else if (live == 0 || live * key_bytes > cache)
             border[count++] = cache / key_bytes;
     }
     for (int i = 1; i < count; i++) {

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import formats
 from . import statistics as st
-from .series import Series, pattern_class, window_extent, window_reach
+from .series import Series, pattern_class, window_reach, window_width
 from .twoterm import TwoTerm
 
 OVERHEAD_SHARE = 0.05  # below this the fixed part of a call no longer bends the curve
@@ -58,7 +58,7 @@ def working_sets(series: Series) -> list[Border]:
         return []
     per_key = (row.head_dim + row.value_dim) * element
     pattern = series.variant.pattern
-    extent = window_extent(pattern) if pattern_class(pattern) == "window" else 0
+    width = window_width(pattern) if pattern_class(pattern) == "window" else 0
     found = []
     for level, name in CACHE_NAMES.items():
         cache = series.run.cache_bytes(level)
@@ -73,7 +73,7 @@ def working_sets(series: Series) -> list[Border]:
             else:
                 each = per_key + 4 * series.group.queries
                 found.append(Border(cache / each, "cache", f"{each}n = {full}"))
-        elif not extent or extent * per_key > cache:
+        elif not width or width * per_key > cache:
             found.append(Border(cache / per_key, "cache", f"{per_key}n = {full}"))
     return found
 

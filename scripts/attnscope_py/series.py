@@ -51,29 +51,28 @@ def _window_sides(pattern: str) -> tuple[int | None, int | None]:
     return left, right
 
 
-def window_extent(pattern: str) -> int:
-    """How many keys the window of a pattern spans; 0 when it has none or is open on a side."""
-    left, right = _window_sides(pattern)
-    return left + right + 1 if left is not None and right is not None else 0
+def _clipped(pattern: str, unless: str | None = None) -> tuple[int, int] | None:
+    """What a causal term leaves of them; None where the window is then still open, or there is none.
 
-
-def _clipped_sides(pattern: str) -> tuple[int, int] | None:
-    """What a causal term leaves of them; None where the window is then still open, or there is none."""
+    Beside a term `unless` it leaves all.
+    """
     left, right = _window_sides(pattern)
-    if {"causal", "causal-top-left"} & set(pattern.split(",")):
+    names = {term.partition("=")[0] for term in pattern.split(",")}
+    if {"causal", "causal-top-left"} & names and unless not in names:
         right = 0
     return (left, right) if left is not None and right is not None else None
 
 
 def window_width(pattern: str) -> int:
-    """The keys of a window that a causal term leaves; 0 when it has none or they are unlimited."""
-    sides = _clipped_sides(pattern)
+    """The most keys that a query has of a window; 0 when it has none or they are unlimited."""
+    # The queries of a prefix see keys behind them, causal or not.
+    sides = _clipped(pattern, unless="prefix")
     return sum(sides) + 1 if sides else 0
 
 
 def window_reach(pattern: str) -> int:
     """The largest n at which a window still leaves one of its sides whole; 0 when it has none or is open there."""
-    sides = _clipped_sides(pattern)
+    sides = _clipped(pattern)
     return max(sides) + 1 if sides else 0
 
 

@@ -6,7 +6,7 @@ import pytest
 import synthetic
 from attnscope_py import analysis, charts_scaling, comparisons, figures, series, summary, text_table, theme
 from attnscope_py.reading import load_run, load_runs
-from attnscope_py.series import pattern_class, window_extent, window_reach, window_width
+from attnscope_py.series import pattern_class, window_reach, window_width
 
 
 def load(tmp_path, rows, **changes):
@@ -21,27 +21,30 @@ def sweep(sweep_file):
 
 # Guards the words of the charts: what is dense, causal, a window alone, or sparse.
 @pytest.mark.parametrize(
-    ("pattern", "kind", "extent", "width", "reach"),
+    ("pattern", "kind", "width", "reach"),
     [
-        ("dense", "dense", 0, 0, 0),
-        ("causal", "causal", 0, 0, 0),
-        ("causal-top-left,prefix=8", "causal", 0, 0, 0),
-        ("window=256", "window", 256, 256, 256),
-        ("causal,window=256", "window", 256, 256, 256),
-        ("window=64:32", "window", 97, 97, 65),
-        ("causal,window=64:32", "window", 97, 65, 65),
-        ("window=64:64", "window", 129, 129, 65),
-        ("window=64:inf", "window", 0, 0, 0),
-        ("causal,window=64:inf", "window", 0, 65, 65),
-        ("window=inf:64", "window", 0, 0, 0),
-        ("window=64:64,sink=64,random=3:64:1", "sparse", 129, 129, 65),
-        ("stride=4", "sparse", 0, 0, 0),
-        ("causal,chunk=128", "sparse", 0, 0, 0),
+        ("dense", "dense", 0, 0),
+        ("causal", "causal", 0, 0),
+        ("causal-top-left,prefix=8", "causal", 0, 0),
+        ("window=256", "window", 256, 256),
+        ("causal,window=256", "window", 256, 256),
+        ("window=64:32", "window", 97, 65),
+        ("causal,window=64:32", "window", 65, 65),
+        ("window=64:64", "window", 129, 65),
+        ("window=64:inf", "window", 0, 0),
+        ("causal,window=64:inf", "window", 65, 65),
+        ("causal-top-left,window=64:32", "window", 65, 65),
+        ("causal,prefix=8,window=64", "window", 64, 64),
+        ("causal,prefix=8,window=64:32", "window", 97, 65),
+        ("causal,prefix=8,window=64:inf", "window", 0, 65),
+        ("window=inf:64", "window", 0, 0),
+        ("window=64:64,sink=64,random=3:64:1", "sparse", 129, 65),
+        ("stride=4", "sparse", 0, 0),
+        ("causal,chunk=128", "sparse", 0, 0),
     ],
 )
-def test_pattern_class(pattern, kind, extent, width, reach):
+def test_pattern_class(pattern, kind, width, reach):
     assert pattern_class(pattern) == kind
-    assert window_extent(pattern) == extent
     assert window_width(pattern) == width
     assert window_reach(pattern) == reach
 
