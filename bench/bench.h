@@ -147,6 +147,7 @@ typedef struct bench_row {
     bool check_planned;   /* counted already */
     char left_out[128];   /* why the row is not run; "" when it is */
     char error[256];      /* why there is no result; "" when there is one */
+    bool faulty;          /* since it says that what was computed or measured cannot be right */
     bench_result result;
     /* Of a file that is resumed. */
     json_t *kept; /* the row as it stands there; NULL when it is not there; owned */

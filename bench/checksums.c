@@ -8,14 +8,12 @@
 #include <string.h>
 
 void bench_check_repeat(bench_row *row, double checksum) {
-    bench_result *r = &row->result;
+    const bench_result *r = &row->result;
     /* Kernels that work in place go on from what the call before left. */
     if (row->kind == BENCH_KERNEL || !r->measured || r->checksum == checksum)
         return;
-    snprintf(row->error, sizeof row->error,
-             "the output changed when the row was repeated: its sum was %.17g, then %.17g", r->checksum,
-             checksum);
-    r->measured = false;
+    bench_fault(row, "the output changed when the row was repeated: its sum was %.17g, then %.17g",
+                r->checksum, checksum);
 }
 
 /* Each element of the output is a mean of values, weighted by a softmax over at most `keys` scores. Both

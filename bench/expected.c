@@ -118,11 +118,12 @@ void bench_check_output(bench_expectations *known, const bench_instance *instanc
     row->result.out_tolerance = e->largest;
     if (!c.ok) {
         const ref_place *at = &e->place[c.worst / p->value_dim];
-        snprintf(row->error, sizeof row->error,
-                 "the output is wrong: of batch %lld, head %lld, query %lld, element %lld is %.9g, not %.9g "
-                 "within %.2g (errors are %.2g of what they may be on the average)",
-                 (long long)at->b, (long long)at->h, (long long)at->i, (long long)(c.worst % p->value_dim),
-                 (double)out[c.worst], e->out[c.worst], e->tolerance[c.worst], c.bias);
+        bench_fault(
+            row,
+            "the output is wrong: of batch %lld, head %lld, query %lld, element %lld is %.9g, not %.9g "
+            "within %.2g (errors are %.2g of what they may be on the average)",
+            (long long)at->b, (long long)at->h, (long long)at->i, (long long)(c.worst % p->value_dim),
+            (double)out[c.worst], e->out[c.worst], e->tolerance[c.worst], c.bias);
     }
     free(out);
 }

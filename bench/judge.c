@@ -1,7 +1,11 @@
-/* What results say once they are there: shares of limits, what disturbed them, what changed meanwhile. */
+/* What results say once they are there: whether they can be right, shares of limits, what disturbed them,
+ * what changed meanwhile. */
 #include "bench/session.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 double bench_pct_peak(const bench_row *row) {
@@ -157,4 +161,102 @@ bool bench_drift(const bench_session *session, double *change) {
         return false;
     *change = session->again.result.median_ns / first->result.median_ns - 1;
     return true;
+}
+
+/* ---- Whether it can be right ---- */
+
+void bench_fault(bench_row *row, const char *format, ...) {
+    if (!*row->error) {
+        va_list values;
+        va_start(values, format);
+        vsnprintf(row->error, sizeof row->error, format, values);
+        va_end(values);
+    }
+    row->faulty = true;
+    row->result.measured = false;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Between the two samples beside it, as NumPy does it: of 0-based rank p * (count - 1). */
+static double quantile(const double *sorted, int count, double p) {
+    const double rank = p * (count - 1);
+    const int below = (int)rank, above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
+}
+
+static bool summarise(bench_result *r) {
+    double *sorted = malloc((size_t)r->sample_count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    memcpy(sorted, r->samples_ns, (size_t)r->sample_count * sizeof *sorted);
+    qsort(sorted, (size_t)r->sample_count, sizeof *sorted, compare_doubles);
+    r->min_ns = sorted[0];
+    r->max_ns = sorted[r->sample_count - 1];
+    r->p05_ns = quantile(sorted, r->sample_count, 0.05);
+    r->p25_ns = quantile(sorted, r->sample_count, 0.25);
+    r->median_ns = quantile(sorted, r->sample_count, 0.5);
+    r->p75_ns = quantile(sorted, r->sample_count, 0.75);
+    r->p95_ns = quantile(sorted, r->sample_count, 0.95);
+    free(sorted);
+    return true;
+}
+
+void bench_judge_speed(bench_session *session, bench_row *row) {
+    bench_result *r = &row->result;
+    r->peak_gflops = session->peak_gflops;
+    if (bench_pct_peak(row) > BENCH_FAULT_PCT) {
+        bench_take_peak(session, 40);
+        r->peak_gflops = session->peak_gflops;
+    }
+    if (bench_pct_peak(row) > BENCH_FAULT_PCT)
+        bench_fault(row, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s", bench_pct_peak(row),
+                    r->peak_gflops);
+    int level;
+    if (bench_pct_bandwidth(session, row, &level) > BENCH_FAULT_PCT)
+        bench_take_bandwidth(session, row);
+    const double percent = bench_pct_bandwidth(session, row, &level);
+    r->above_bandwidth = percent > BENCH_FAULT_PCT;
+    if (r->above_bandwidth && bench_bandwidth_is_fixed(session, row))
+        bench_fault(row, "fault of measurement: %.0f %% of what its bytes take from %s at least", percent,
+                    machine_level_name(level));
+}
+
+/* What it computed: false where that is wrong, or could not be looked at. */
+static bool judge_output(bench_session *session, bench_row *row) {
+    bench_result *r = &row->result;
+    double sum_abs;
+    const double checksum = bench_instance_checksum(&session->instance, &sum_abs);
+    /* Nobody reads the repeated row's own error: it is the first row that was not computed the same again. */
+    if (row == &session->again)
+        bench_check_repeat(session->order[0], checksum);
+    if (!isfinite(checksum))
+        bench_fault(row, "the output is not finite (its sum is %g)", checksum);
+    else
+        bench_check_output(&session->expected, &session->instance, (uint64_t)session->config->seed, row);
+    if (!*row->error && r->repetitions > 1)
+        bench_check_repeat(row, checksum);
+    r->checksum = checksum;
+    r->checksum_abs = sum_abs;
+    return !*row->error;
+}
+
+void bench_judge(bench_session *session, bench_row *row) {
+    bench_result *r = &row->result;
+    if (judge_output(session, row) && !summarise(r))
+        snprintf(row->error, sizeof row->error, "not enough memory for %d samples", r->sample_count);
+    if (!*row->error)
+        bench_judge_speed(session, row);
+    r->measured = !*row->error;
+    if (!r->measured)
+        return;
+    r->ghz = session->ghz;
+    bench_counting_judge(session, row);
+    r->threads_used = bench_instance_threads_used(&session->instance);
+    r->copies = session->instance.copies.count;
+    /* All threads of the pool run, those that find no task too. */
+    r->cpu_share = bench_share_of_cpus(r, session->instance.threads);
 }

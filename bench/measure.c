@@ -1,4 +1,4 @@
-/* Measuring a row: peaks before and after, warm-up, samples, and what they say. */
+/* Measuring a row: peaks before and after, warm-up, samples. */
 #include "bench/session.h"
 
 #include <math.h>
@@ -219,86 +219,6 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
         stolen < 0 || stolen_after < stolen || r->stolen_ns < 0 ? -1 : r->stolen_ns + stolen_after - stolen;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Between the two samples beside it, as NumPy does it: of 0-based rank p * (count - 1). */
-static double quantile(const double *sorted, int count, double p) {
-    const double rank = p * (count - 1);
-    const int below = (int)rank, above = below + 1 < count ? below + 1 : below;
-    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
-}
-
-static bool summarise(bench_result *r) {
-    double *sorted = malloc((size_t)r->sample_count * sizeof *sorted);
-    if (!sorted)
-        return false;
-    memcpy(sorted, r->samples_ns, (size_t)r->sample_count * sizeof *sorted);
-    qsort(sorted, (size_t)r->sample_count, sizeof *sorted, compare_doubles);
-    r->min_ns = sorted[0];
-    r->max_ns = sorted[r->sample_count - 1];
-    r->p05_ns = quantile(sorted, r->sample_count, 0.05);
-    r->p25_ns = quantile(sorted, r->sample_count, 0.25);
-    r->median_ns = quantile(sorted, r->sample_count, 0.5);
-    r->p75_ns = quantile(sorted, r->sample_count, 0.75);
-    r->p95_ns = quantile(sorted, r->sample_count, 0.95);
-    free(sorted);
-    return true;
-}
-
-void bench_judge_speed(bench_session *session, bench_row *row) {
-    bench_result *r = &row->result;
-    r->peak_gflops = session->peak_gflops;
-    if (bench_pct_peak(row) > BENCH_FAULT_PCT) {
-        bench_take_peak(session, 40);
-        r->peak_gflops = session->peak_gflops;
-    }
-    if (bench_pct_peak(row) > BENCH_FAULT_PCT)
-        snprintf(row->error, sizeof row->error, "fault of measurement: %.0f %% of the peak of %.4g GFLOP/s",
-                 bench_pct_peak(row), r->peak_gflops);
-    int level;
-    if (bench_pct_bandwidth(session, row, &level) > BENCH_FAULT_PCT)
-        bench_take_bandwidth(session, row);
-    const double percent = bench_pct_bandwidth(session, row, &level);
-    r->above_bandwidth = percent > BENCH_FAULT_PCT;
-    if (r->above_bandwidth && bench_bandwidth_is_fixed(session, row))
-        snprintf(row->error, sizeof row->error,
-                 "fault of measurement: %.0f %% of what its bytes take from %s at least", percent,
-                 machine_level_name(level));
-}
-
-/* What makes a result no result. */
-static void judge(bench_session *session, bench_row *row) {
-    bench_result *r = &row->result;
-    double sum_abs;
-    const double checksum = bench_instance_checksum(&session->instance, &sum_abs);
-    if (!isfinite(checksum)) {
-        snprintf(row->error, sizeof row->error, "the output is not finite (its sum is %g)", checksum);
-        return;
-    }
-    bench_check_output(&session->expected, &session->instance, (uint64_t)session->config->seed, row);
-    if (r->repetitions > 1)
-        bench_check_repeat(row, checksum);
-    r->checksum = checksum;
-    r->checksum_abs = sum_abs;
-    if (row == &session->again)
-        bench_check_repeat(session->order[0], checksum);
-    if (!summarise(r)) {
-        snprintf(row->error, sizeof row->error, "not enough memory for %d samples", r->sample_count);
-        return;
-    }
-    bench_judge_speed(session, row);
-    r->ghz = session->ghz;
-    bench_counting_judge(session, row);
-    r->threads_used = bench_instance_threads_used(&session->instance);
-    r->copies = session->instance.copies.count;
-    /* All threads of the pool run, those that find no task too. */
-    r->cpu_share = bench_share_of_cpus(r, session->instance.threads);
-    r->measured = !*row->error;
-}
-
 double bench_measure_end(bench_session *session, bench_row *row) {
     /* A row that was cut short has no distribution. */
     int64_t now = machine_now_ns();
@@ -306,7 +226,7 @@ double bench_measure_end(bench_session *session, bench_row *row) {
         bench_take_peak(session, bench_peak_ms(session->config));
         now = spend(session, BENCH_PEAKS, now);
         end_memory(session, &row->result);
-        judge(session, row);
+        bench_judge(session, row);
     }
     finish(session, row);
     spend(session, BENCH_CHECKING, now);

@@ -43,6 +43,8 @@ bool bench_take_visit(bench_row *row, bench_row *visit) {
     bench_result *r = &row->result, *v = &visit->result;
     if (r->visits == 0)
         r->visit_ns[r->visits++] = r->median_ns;
+    if (visit->faulty) /* one that only lacked memory says nothing */
+        bench_fault(row, "%s", visit->error);
     if (!v->measured || r->visits == BENCH_MAX_VISITS)
         return false;
     r->visit_ns[r->visits++] = v->median_ns;

@@ -112,10 +112,6 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row);
 void bench_measure_samples(bench_session *session, bench_row *row);
 /* Returns the median, or 0 as above. */
 double bench_measure_end(bench_session *session, bench_row *row);
-/* Its judgement of a row's speed, by the peak beside it and the limits. Faster than possible is a fault.
- * Perhaps it was the limit that something disturbed: before that is said, look once more, longer. What a last
- * cache and memory give changes with what others take from it: a row that is above is only flagged. */
-void bench_judge_speed(bench_session *session, bench_row *row);
 
 /* ---- beside.c ---- */
 
@@ -153,10 +149,28 @@ void bench_retake(bench_session *session);
 /* Whether the row's own figures say so; `best_ghz` is the best clock beside any row. */
 bool bench_looks_slowed(const bench_row *row, double best_ghz);
 /* Notes a visit of a row, and makes it the row's result where it is the faster one, or as fast and the
- * sounder one; true if so. The other one's samples are then the visit's. */
+ * sounder one; true if so. The other one's samples are then the visit's. A fault of the visit is the row's.
+ */
 bool bench_take_visit(bench_row *row, bench_row *visit);
 
 /* ---- judge.c ---- */
+
+/* Says that what a row computed, or its time, cannot be right: it is no result then, whatever other visits
+ * say. The fault that was found first is the one that row->error tells. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void bench_fault(bench_row *row, const char *format, ...);
+/* Of a row whose samples are taken and whose instance still stands, with the peaks beside it in `session`:
+ * checks its output, then what it says of its time, up to the first error; result.measured tells whether
+ * there is none, and the result is whole then. Of the repeated first row it also checks that it computed the
+ * same again. */
+void bench_judge(bench_session *session, bench_row *row);
+/* The part of it about speed, for a row whose median is known: by the peak beside it and the limits. Faster
+ * than possible is a fault. Perhaps it was the limit that something disturbed: before that is said, it looks
+ * once more, longer. What a last cache and memory give changes with what others take from it: a row that is
+ * above is only flagged. Sets result.peak_gflops and above_bandwidth. */
+void bench_judge_speed(bench_session *session, bench_row *row);
 
 /* 100 * useful FLOPs per second over peak; 0 where either is unknown. */
 double bench_pct_peak(const bench_row *row);

@@ -121,12 +121,27 @@ static void sounder_visit_stands(void **state) {
     }
 }
 
-/* Guards a visit that failed: the row stays as it was. */
+/* Guards a fault that only a visit shows, whatever it is: the row is no result then. */
+static void faulty_visit(void **state) {
+    (void)state;
+    bench_row row = make_row(150, 160, 3.6), visit = make_row(100, 101, 3.69);
+    bench_fault(&visit, "the output is %s", "wrong");
+    assert_false(visit.result.measured);
+    assert_false(bench_take_visit(&row, &visit));
+    assert_false(row.result.measured);
+    assert_string_equal(row.error, "the output is wrong");
+    free_row(&visit);
+    free_row(&row);
+}
+
+/* Guards a visit that could not be made, for want of memory: the row stays as it was. */
 static void failed_visit(void **state) {
     (void)state;
     bench_row row = make_row(150, 160, 3.6), visit = make_row(100, 101, 3.69);
     visit.result.measured = false;
+    strcpy(visit.error, "not enough memory");
     assert_false(bench_take_visit(&row, &visit));
+    assert_string_equal(row.error, "");
     assert_true(row.result.measured && row.result.median_ns == 160);
     assert_int_equal(row.result.visits, 1);
     free_row(&visit);
@@ -150,6 +165,7 @@ int main(void) {
         cmocka_unit_test(looks),
         cmocka_unit_test(faster_visit_stands),
         cmocka_unit_test(sounder_visit_stands),
+        cmocka_unit_test(faulty_visit),
         cmocka_unit_test(failed_visit),
         cmocka_unit_test(changed_output),
     };
