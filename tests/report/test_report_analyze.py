@@ -116,34 +116,6 @@ def test_object(analysed):
     assert done.stdout.count("\n") == 1 and "10 series" in done.stdout
 
 
-# Guards the document of the schema: it names every field that a file has, and every field that it names is there.
-def test_document_names_every_field(analysed):
-    path, _ = analysed
-    document = (ROOT / "docs" / "analysis.md").read_text()
-    table = {
-        name
-        for line in document.splitlines()
-        if line.startswith("| `")
-        for name in line.split("|")[1].replace("`", "").replace(",", " ").split()
-    }
-    found = set()
-
-    def walk(value):
-        if isinstance(value, dict):
-            found.update(value)
-            for inner in value.values():
-                walk(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(inner)
-
-    walk(strict(path.read_text())["analysis"])
-    # What this file has no example of.
-    rare = {"extras", "queries", "kernel", "over_one_thread"}
-    assert found <= table, found - table
-    assert table - found <= rare, table - found
-
-
 # Guards that a report does not trust an analysis that is there: a false one changes nothing in it.
 def test_report_recomputes(run, analysed, tmp_path):
     path, _ = analysed
