@@ -74,7 +74,7 @@ attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors
 }
 
 /* More threads than query tiles, or splits of the keys, would have nothing to do. */
-int attn_useful_threads(const attn_plan *plan, int threads) {
+static int useful_threads(const attn_plan *plan, int threads) {
     const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles * plan->splits;
     return (int)attn_max(1, attn_min(threads, units));
 }
@@ -82,7 +82,7 @@ int attn_useful_threads(const attn_plan *plan, int threads) {
 int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
     if (!plan || step < 0)
         return 0;
-    threads = attn_useful_threads(plan, threads);
+    threads = useful_threads(plan, threads);
     if (threads > 1 && plan->splits > 1)
         return attn_decode_tasks(plan, step);
     return step == 0 ? threads : 0;
@@ -91,7 +91,7 @@ int64_t attn_step_tasks(const attn_plan *plan, int threads, int64_t step) {
 /* `workspace` is the first of one for each thread, `bytes` apart. */
 static void run_task(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t bytes,
                      int threads, int thread, int64_t step, int64_t task) {
-    threads = attn_useful_threads(plan, threads);
+    threads = useful_threads(plan, threads);
     if (threads > 1 && plan->splits > 1) {
         const uint64_t caller = attn_environment_enter();
         attn_decode_task(plan, tensors, workspace, thread, step, task);
@@ -122,28 +122,37 @@ attn_status attn_execute_task(const attn_plan *plan, const attn_tensors *tensors
     return ATTN_OK;
 }
 
+/* A step, shared out among a team. */
+typedef struct step_work {
+    const attn_plan *plan;
+    const attn_tensors *tensors;
+    void *workspace;
+    int64_t bytes;
+    int threads; /* asked for; the team may be smaller */
+    int64_t step, tasks;
+    int64_t taken; /* beyond each thread's first */
+    int worked;    /* threads that had a task */
+} step_work;
+
 /* Each thread begins with the task of its own number, so that in every call it has the same rows in its
- * caches; whoever is free takes the next one that is left. Returns how many had one. */
-static int run_step(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t bytes,
-                    int threads, int64_t step, int64_t tasks) {
-    int64_t taken = 0;
-    int worked = 0;
+ * caches; whoever is free takes the next one that is left. */
+static void work_on_step(void *context, int thread, int team) {
+    step_work *w = context;
+    if (thread < w->tasks)
+        __atomic_fetch_add(&w->worked, 1, __ATOMIC_RELAXED);
+    for (int64_t task = thread; task < w->tasks;
+         task = team + __atomic_fetch_add(&w->taken, 1, __ATOMIC_RELAXED))
+        run_task(w->plan, w->tensors, w->workspace, w->bytes, w->threads, thread, w->step, task);
+}
+
+static void openmp_team(int threads, attn_team_work *work, void *context) {
 #ifdef _OPENMP
 #    pragma omp parallel num_threads(threads)
+    work(context, omp_get_thread_num(), omp_get_num_threads());
+#else
+    (void)threads;
+    work(context, 0, 1);
 #endif
-    {
-        int thread = 0, team = 1; /* which may be smaller than asked for */
-#ifdef _OPENMP
-        thread = omp_get_thread_num();
-        team = omp_get_num_threads();
-#endif
-        if (thread < tasks)
-            __atomic_fetch_add(&worked, 1, __ATOMIC_RELAXED);
-        for (int64_t task = thread; task < tasks;
-             task = team + __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED))
-            run_task(plan, tensors, workspace, bytes, threads, thread, step, task);
-    }
-    return worked;
 }
 
 /* What a thread's workspace has to hold when all of them are the library's own. A caller's holds
@@ -165,8 +174,8 @@ static int64_t own_bytes(const attn_plan *plan, int threads) {
         plan, attn_min(attn_min(most, plan->query_tiles) * plan->query_tile, plan->problem.queries));
 }
 
-attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
-                              int threads, int *used, attn_error *error) {
+attn_status attn_execute_on(attn_team *team, const attn_plan *plan, const attn_tensors *tensors,
+                            void *workspace, int threads, int *used, attn_error *error) {
     attn_status status = check_arguments(plan, tensors, error);
     if (status != ATTN_OK)
         return status;
@@ -174,7 +183,7 @@ attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors
         return attn_fail(error, ATTN_INVALID, "threads is %d, must be 1 to %d", threads, ATTN_MAX_THREADS);
     if ((status = check_workspace(workspace, error)) != ATTN_OK)
         return status;
-    threads = attn_useful_threads(plan, threads);
+    threads = useful_threads(plan, threads);
     *used = 1;
     const int64_t bytes = workspace ? plan->info.workspace_bytes : own_bytes(plan, threads);
     int64_t total;
@@ -189,8 +198,11 @@ attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors
     if (threads == 1)
         run_part(plan, tensors, workspace, 0, 1);
     else
-        for (int64_t step = 0, tasks; (tasks = attn_step_tasks(plan, threads, step)) > 0; step++)
-            *used = (int)attn_max(*used, run_step(plan, tensors, workspace, bytes, threads, step, tasks));
+        for (int64_t step = 0, tasks; (tasks = attn_step_tasks(plan, threads, step)) > 0; step++) {
+            step_work work = {plan, tensors, workspace, bytes, threads, step, tasks, 0, 0};
+            team(threads, work_on_step, &work);
+            *used = (int)attn_max(*used, work.worked);
+        }
     free(owned);
     return ATTN_OK;
 }
@@ -198,5 +210,5 @@ attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors
 attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int threads,
                          attn_error *error) {
     int used;
-    return attn_execute_used(plan, tensors, workspace, threads, &used, error);
+    return attn_execute_on(openmp_team, plan, tensors, workspace, threads, &used, error);
 }

@@ -11,13 +11,16 @@ typedef enum attn_tile_kind { ATTN_TILE_ABSENT, ATTN_TILE_PARTIAL, ATTN_TILE_FUL
  * there is no memory. */
 int64_t attn_plan_keys_attended(const attn_plan *plan);
 
-/* attn_execute, which tells how many threads did work: fewer than `threads` where there is less to share out,
- * or where OpenMP makes fewer (OMP_THREAD_LIMIT, OMP_DYNAMIC). */
-attn_status attn_execute_used(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
-                              int threads, int *used, attn_error *error);
+/* Calls `work` once on each of a team of 1 to `threads` threads, numbered from 0, tells it how many they are,
+ * and returns when all have. */
+typedef void attn_team_work(void *context, int thread, int team);
+typedef void attn_team(int threads, attn_team_work *work, void *context);
 
-/* Of so many threads those that have work, at least 1: as many as attn_execute asks OpenMP for. */
-int attn_useful_threads(const attn_plan *plan, int threads);
+/* attn_execute on a team of the caller's, which may be smaller than asked for: the result is the same. `used`
+ * is how many threads did work, fewer too where there is less to share out. Teams are asked for no more
+ * threads than have work. */
+attn_status attn_execute_on(attn_team *team, const attn_plan *plan, const attn_tensors *tensors,
+                            void *workspace, int threads, int *used, attn_error *error);
 
 /* Adds so many times the counts. */
 void attn_counts_add(attn_counts *total, const attn_counts *add, int64_t times);

@@ -3,6 +3,7 @@
  * Attention over the identity as values gives the weights themselves, through the very kernels, tiles and
  * rescalings that gave the output: each weight is multiplied by 1, and added to products with 0. */
 #include "cli/eval.h"
+#include "cli/team.h"
 
 #include <stdlib.h>
 
@@ -47,7 +48,9 @@ static bool compute_columns(const attn_plan *plan, const eval_options *options, 
     tensors.lse = NULL;
     tensors.counts = NULL;
     attn_error error;
-    bool computed = attn_execute(plan, &tensors, NULL, options->threads, &error) == ATTN_OK;
+    int used;
+    bool computed =
+        attn_execute_on(cli_team, plan, &tensors, NULL, options->threads, &used, &error) == ATTN_OK;
     if (!computed)
         cli_error("%s", error.text);
 

@@ -1,6 +1,7 @@
 /* `attnscope verify`: the self-test for a user's own machine. */
 #include "cli/verify.h"
 #include "cli/commands.h"
+#include "cli/team.h"
 #include "common/cli.h"
 #include "reference/reference.h"
 
@@ -222,9 +223,6 @@ static int verify(verify_run *run) {
     for (int i = 0; i < run->level_count; i++)
         printf(" %s", run->levels[i]);
     putchar('\n');
-    run->threads = cli_threads_had(VERIFY_THREADS);
-    if (run->threads < VERIFY_THREADS)
-        printf("threads: %d can be had here, cases that ask for more take these\n", run->threads);
     fflush(stdout);
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
@@ -238,6 +236,9 @@ static int verify(verify_run *run) {
         return cli_error("not enough memory");
 
     print_table(run);
+    if (cli_team_had())
+        printf("\nthreads: only %d could be had here (a limit on processes or memory) by a case of more\n",
+               cli_team_had());
     int ok = 0, failed = 0, refused = 0;
     for (int i = 0; i < run->row_count; i++) {
         if (run->rows[i].failed)

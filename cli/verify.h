@@ -32,7 +32,6 @@ typedef struct verify_run {
     char messages[VERIFY_MESSAGES][VERIFY_TEXT]; /* the first failures and refusals */
     int message_count;
     bool no_memory;
-    int threads; /* the most that can be had, up to VERIFY_THREADS */
 } verify_run;
 
 /* The row of this name and algorithm, new if there is none. */

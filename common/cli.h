@@ -71,11 +71,6 @@ static inline int64_t cli_ceil_div(int64_t a, int64_t b) {
  * and returns NULL when there is none. `what` names it. */
 void *cli_alloc(const char *what, int64_t count, size_t size);
 
-/* How many of `wanted` threads (from 1), this one counted, the process can have: makes those beside it, which
- * wait for each other, and ends them. OpenMP ends the process where it cannot make a thread, so commands ask
- * before they work; what has become of the limit since then is not seen. */
-int cli_threads_had(int wanted);
-
 /* A pattern as the command line takes it: attn_pattern_parse, and `blocks=FILE:B`, whose map is
  * read and checked against the problem's shape. */
 typedef struct cli_pattern {
