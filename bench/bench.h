@@ -52,6 +52,7 @@ typedef struct bench_kernel {
     bool typed;                                   /* takes storage types other than f32 */
     bool has_head_dim, has_value_dim;             /* beside n: they are in the id */
     double (*flops)(const bench_kernel_run *run); /* NULL: none that count */
+    double (*exps)(const bench_kernel_run *run);  /* exponentials; NULL: none */
     double (*bytes)(const bench_kernel_run *run);
     double (*reads)(const bench_kernel_run *run);          /* of the bytes; NULL: half of them */
     double (*touches)(const bench_kernel_run *run);        /* bytes of memory; NULL: as `bytes` */
@@ -135,8 +136,9 @@ typedef struct bench_row {
     /* What the plan says (attention and stages), or the kernel. */
     attn_info info;
     double flops_useful, flops_executed, flops_dense;
-    double bytes_compulsory;            /* read and written */
-    double bytes_read;                  /* of them; with the scores of naive, which are read back */
+    double exps;             /* exponentials computed: of softmax, and one in each tanh of a softcap */
+    double bytes_compulsory; /* read and written */
+    double bytes_read;       /* of them; with the scores of naive, which are read back */
     bench_stream stream[BENCH_STREAMS]; /* of bytes_read: tensors, and scores */
     /* What is expected. */
     double predicted_ns;  /* of one call; 0 when it will not run */

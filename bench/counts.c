@@ -6,8 +6,11 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Those that rescale are few beside one a pair. A tanh, which every pair's score goes through where there is
+ * a softcap, is made of one. */
 static void count_pairs(bench_row *row) {
     const attn_info *info = &row->info;
+    row->exps = (row->problem.softcap > 0 ? 2 : 1) * (double)info->pairs_executed;
     const double per_pair = 2.0 * (double)(row->problem.head_dim + row->problem.value_dim);
     row->flops_useful = per_pair * (double)info->pairs_useful;
     row->flops_executed = per_pair * (double)info->pairs_executed;
@@ -74,7 +77,7 @@ static void count_stage(bench_row *row) {
     const attn_problem *p = &row->problem;
     const double useful = (double)row->info.pairs_useful, dense = (double)row->info.pairs_dense;
     const tensor_bytes t = count_tensors(p, (double)(p->kv_heads * p->keys));
-    double per_pair = 0, tensors = 0, scores = mask_is_idle(row) ? 0 : 4 * dense, written = scores;
+    double per_pair = 0, exps = 0, tensors = 0, scores = mask_is_idle(row) ? 0 : 4 * dense, written = scores;
     switch (row->stage) {
     case ATTN_STAGE_QK:
         per_pair = 2.0 * (double)p->head_dim;
@@ -89,12 +92,19 @@ static void count_stage(bench_row *row) {
     case ATTN_STAGE_SCALE:
         per_pair = 1;
         break;
+    case ATTN_STAGE_MASK:
+        exps = p->softcap > 0;
+        break;
+    case ATTN_STAGE_SOFTMAX:
+        exps = 1;
+        break;
     default:
         break;
     }
     row->flops_useful = per_pair * useful;
     row->flops_executed = per_pair * (double)row->info.pairs_executed;
     row->flops_dense = per_pair * dense;
+    row->exps = exps * (double)row->info.pairs_executed;
     row->bytes_read = tensors + scores;
     row->bytes_compulsory = row->bytes_read + written;
     const double kept = count_scores(row);
@@ -129,6 +139,7 @@ static int count_kernel(bench_row *row) {
     };
     row->flops_useful = row->flops_executed = row->flops_dense =
         row->kernel->flops ? row->kernel->flops(&run) : 0;
+    row->exps = row->kernel->exps ? row->kernel->exps(&run) : 0;
     row->bytes_compulsory = row->kernel->bytes(&run);
     row->bytes_read = row->kernel->reads ? row->kernel->reads(&run) : row->bytes_compulsory / 2;
     const double touched = row->kernel->touches ? row->kernel->touches(&run) : row->bytes_compulsory;

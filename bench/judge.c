@@ -97,14 +97,6 @@ bool bench_bandwidth_is_fixed(const bench_session *session, const bench_row *row
     return reading.level < last || row->bytes_read / row->result.median_ns > BENCH_FAULT_PCT / 100 * fastest;
 }
 
-/* Exponentials that a row computes. */
-static double count_exp(const bench_row *row) {
-    const char *kernel = row->kind == BENCH_KERNEL ? row->kernel->name : "";
-    if (row->kind == BENCH_ATTENTION || (row->kind == BENCH_STAGE && row->stage == ATTN_STAGE_SOFTMAX))
-        return (double)row->info.pairs_executed;
-    return strcmp(kernel, "exp") == 0 || strcmp(kernel, "softmax") == 0 ? (double)row->n : 0;
-}
-
 bool bench_shares_of(const bench_session *session, const bench_row *row, bench_shares *shares) {
     const bench_limits *l = find_limits(session, row->threads);
     shares->bandwidth = bench_pct_bandwidth(session, row, &shares->level);
@@ -116,7 +108,7 @@ bool bench_shares_of(const bench_session *session, const bench_row *row, bench_s
     if (!bench_row_reading(session, row).known || !(exp_g > 0) || !(row->result.peak_gflops > 0))
         return false;
     const double percent = 100 / row->result.median_ns;
-    shares->compute = percent * (row->flops_executed / row->result.peak_gflops + count_exp(row) / exp_g);
+    shares->compute = percent * (row->flops_executed / row->result.peak_gflops + row->exps / exp_g);
     shares->overhead = percent * row->overhead_ns;
     return true;
 }

@@ -126,7 +126,7 @@ static double convert_bytes(const bench_kernel_run *run) {
 static double read_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)run->n;
 }
-static double n_flops(const bench_kernel_run *run) {
+static double one_each(const bench_kernel_run *run) {
     return (double)run->n;
 }
 static double vector_checksum(const bench_kernel_run *run) {
@@ -267,6 +267,9 @@ static void tile_call(bench_kernel_run *run) {
 static double tile_flops(const bench_kernel_run *run) {
     return 2.0 * (double)run->kernels->query_tile * (double)run->n * (double)(run->head_dim + run->value_dim);
 }
+static double tile_exps(const bench_kernel_run *run) {
+    return (double)run->kernels->query_tile * (double)run->n;
+}
 static double tile_bytes(const bench_kernel_run *run) {
     return 4.0 * (double)(run->n + run->kernels->query_tile) * (double)(run->head_dim + run->value_dim);
 }
@@ -297,7 +300,7 @@ const bench_kernel bench_kernels[] = {
      .checksum = values_checksum},
     {.name = "scale",
      .note = "a row of n scores times a factor",
-     .flops = n_flops,
+     .flops = one_each,
      .bytes = read_write_bytes,
      .touches = read_bytes,
      .prepare = vector_prepare,
@@ -305,6 +308,7 @@ const bench_kernel bench_kernels[] = {
      .checksum = in_place_checksum},
     {.name = "adjust",
      .note = "softcap of a row of n scores",
+     .exps = one_each,
      .bytes = read_write_bytes,
      .touches = read_bytes,
      .prepare = vector_prepare,
@@ -319,6 +323,7 @@ const bench_kernel bench_kernels[] = {
      .checksum = masked_checksum},
     {.name = "softmax",
      .note = "a row of n scores, the same for each call",
+     .exps = one_each,
      .bytes = read_write_bytes,
      .touches = softmax_touches,
      .prepare = softmax_prepare,
@@ -327,6 +332,7 @@ const bench_kernel bench_kernels[] = {
      .restore = softmax_restore},
     {.name = "exp",
      .note = "n numbers",
+     .exps = one_each,
      .bytes = read_write_bytes,
      .prepare = vector_prepare,
      .call = exp_call,
@@ -367,6 +373,7 @@ const bench_kernel bench_kernels[] = {
      .has_head_dim = true,
      .has_value_dim = true,
      .flops = tile_flops,
+     .exps = tile_exps,
      .bytes = tile_bytes,
      .reads = tile_bytes,
      .prepare = tile_prepare,

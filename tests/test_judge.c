@@ -1,4 +1,4 @@
-/* What makes a measured row no result, and which of several faults is told. */
+/* What makes a measured row no result, which of several faults is told, and what its limits count. */
 #include "tests/support.h"
 
 #include <math.h>
@@ -157,14 +157,81 @@ static void one_speed_is_told(void **state) {
     free_judged(j);
 }
 
+/* ---- Exponentials ---- */
+
+/* Guards the exponentials of kernels: those of a tile, and the one that each tanh is made of, are among them.
+ */
+static void kernels_count_exponentials(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    enum { N = 130 };
+    const struct {
+        const char *name;
+        int64_t exps;
+    } some[] = {{"exp", N}, {"softmax", N}, {"adjust", N}, {"flash_tile", N * kernels->query_tile}};
+    size_t found = 0;
+    for (int k = 0; k < bench_kernel_count; k++) {
+        bench_row row = {.kind = BENCH_KERNEL, .isa = kernels->name, .threads = 1, .n = N};
+        row.kernel = &bench_kernels[k];
+        attn_problem_init(&row.problem, 1, 1, 1, 1, 1, 64, 32);
+        assert_int_equal(bench_row_count(&row), 0);
+        int64_t expected = 0;
+        for (size_t i = 0; i < COUNT_OF(some); i++) {
+            if (strcmp(some[i].name, row.kernel->name) == 0) {
+                expected = some[i].exps;
+                found++;
+            }
+        }
+        if (row.exps != (double)expected)
+            test_fail("%s: %g exponentials, not %d", row.kernel->name, row.exps, (int)expected);
+    }
+    assert_int_equal(found, COUNT_OF(some));
+}
+
+/* Guards the exponentials of calls and stages, one a pair that is executed and one more for its softcap; and
+ * that they are in the share of the limit. */
+static void rows_count_exponentials(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    roofline r = {.threads = 1, .readings = 1};
+    r.reading[0] = (roofline_reading){1 << 30, 10, 1};
+    for (int i = 0; i < attn_isa_count(); i++)
+        r.exp_g[i] = strcmp(attn_isa_name(i), kernels->name) == 0 ? 2 : 1e9;
+    bench_limits limits = {1, r};
+    const bench_session session = {.limits = &limits, .limits_count = 1};
+    for (int stage = -1; stage < ATTN_STAGE_COUNT; stage++) {
+        for (int softcap = 0; softcap <= 1; softcap++) {
+            bench_row row = {.kind = stage < 0 ? BENCH_ATTENTION : BENCH_STAGE, .isa = kernels->name};
+            row.stage = (attn_stage)(stage < 0 ? 0 : stage);
+            row.algorithm = stage < 0 ? ATTN_FLASH : ATTN_NAIVE;
+            row.threads = 1;
+            attn_problem_init(&row.problem, 1, 2, 1, 70, 70, 16, 16);
+            row.problem.softcap = softcap ? 30 : 0;
+            assert_int_equal(attn_pattern_parse("causal", &row.problem.pattern, NULL), ATTN_OK);
+            assert_int_equal(bench_row_count(&row), 0);
+            const int a_pair = stage < 0                     ? 1 + softcap
+                               : stage == ATTN_STAGE_MASK    ? softcap
+                               : stage == ATTN_STAGE_SOFTMAX ? 1
+                                                             : 0;
+            assert_true(row.info.pairs_executed > 0);
+            assert_true(row.exps == (double)(a_pair * row.info.pairs_executed));
+            row.result.median_ns = 1e6;
+            row.result.peak_gflops = 10;
+            bench_shares shares;
+            assert_true(bench_shares_of(&session, &row, &shares));
+            const double ns = row.flops_executed / 10 + row.exps / 2;
+            assert_true(fabs(shares.compute - ns / 1e4) <= 1e-12 * shares.compute);
+        }
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_rows_are_results),
-        cmocka_unit_test(impossible_speed),
-        cmocka_unit_test(the_first_fault_is_told),
-        cmocka_unit_test(changed_before_too_fast),
-        cmocka_unit_test(the_repeated_row_accuses_the_first),
-        cmocka_unit_test(one_speed_is_told),
-    };
-    return test_run("judge", tests, COUNT_OF(tests));
+    test_list list = {0};
+    test_add(&list, "right rows are results", right_rows_are_results);
+    test_add(&list, "impossible speed", impossible_speed);
+    test_add(&list, "the first fault is told", the_first_fault_is_told);
+    test_add(&list, "changed before too fast", changed_before_too_fast);
+    test_add(&list, "the repeated row accuses the first", the_repeated_row_accuses_the_first);
+    test_add(&list, "one speed is told", one_speed_is_told);
+    test_add_levels(&list, "kernels count exponentials", kernels_count_exponentials);
+    test_add_levels(&list, "rows count exponentials", rows_count_exponentials);
+    return test_run_list("judge", &list);
 }
