@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,9 +12,15 @@
 
 volatile sig_atomic_t bench_interrupted;
 
+static _Atomic int64_t first_ns; /* when the first signal came */
+
+/* The same once more means at once; but a terminal that goes away sends SIGHUP several times, and timeout(1)
+ * and scripts that pass on what they get send each signal both to the program and to its group. */
 static void on_signal(int number) {
-    /* The same once more means at once; but a terminal that goes away sends SIGHUP several times. */
-    if (bench_interrupted == number && number != SIGHUP) {
+    const int64_t same_ns = 500000000;
+    if (!bench_interrupted)
+        first_ns = machine_now_ns();
+    if (bench_interrupted == number && number != SIGHUP && machine_now_ns() - first_ns > same_ns) {
         cli_output_abandon();
         signal(number, SIG_DFL);
         raise(number);

@@ -10,10 +10,13 @@
 # table and where to look. With --out FILE the measurements are written there too; with --resume the run
 # goes on with that file. Options that measure nothing, as --dry-run, leave nothing.
 #
-# The exit code is that of `attnscope bench` (4: a row that should have been measured was not; 129, 130, 143:
-# SIGHUP, SIGINT or SIGTERM ended it early; what was measured is kept and drawn), then that of `attnscope
-# analyze`, then that of `attnscope report`. A run that measured nothing leaves no directory; measurements
-# whose report failed are kept, and the message says how to draw them.
+# The exit code is that of `attnscope bench` (4: a row that should have been measured was not; 129, 130, 131,
+# 143: SIGHUP, SIGINT, SIGQUIT or SIGTERM ended it early; what was measured, with SIGQUIT what was last
+# written, is kept and drawn, also when the terminal is gone), then that of `attnscope analyze`, then that of
+# `attnscope report`. A run that measured nothing leaves no directory; measurements whose report failed are
+# kept, and the message says how to draw them. Further signals are ignored until what was measured is in its
+# place; the same once more, half a second after the first, ends `attnscope bench` at once, with what it last
+# wrote.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -117,9 +120,9 @@ work=$(mktemp -d "$root/results/.run-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 
-# `measure ARGUMENT...`: the program in a process group of its own, so that a signal reaches it once, whether
-# the terminal, a whole group or this script alone got it: the same number twice would end it at once. It
-# then writes what it measured, and its exit code says whether it was interrupted.
+# `measure ARGUMENT...`: the program, in the script's process group, so that Ctrl-C, Ctrl-Z and the end of
+# the terminal reach both. What the script gets it passes on, for who sends to it alone: the program takes
+# the same signal within half a second for one. Ignored afterwards, until what was measured is in its place.
 measure() {
     local number=0 program=""
     # shellcheck disable=SC2317,SC2329 # called by the traps
@@ -127,14 +130,16 @@ measure() {
         number=$1
         [ -z "$program" ] || kill -"$number" "$program" 2>/dev/null || true
     }
-    trap 'forward 1' HUP
+    trap 'forward 1; hung_up=yes' HUP
     trap 'forward 2' INT
     trap 'forward 3' QUIT
     trap 'forward 15' TERM
-    set -m
-    "$attnscope" bench "$@" >"$work/table.txt" &
+    # Of what runs in the background, bash has Ctrl-C and QUIT ignored, unless it is told otherwise.
+    (
+        trap - INT QUIT
+        exec "$attnscope" bench "$@" >"$work/table.txt"
+    ) &
     program=$!
-    set +m
     [ "$number" = 0 ] || kill -"$number" "$program" 2>/dev/null || true
     # A signal ends `wait`, not the program.
     wait "$program" || status=$?
@@ -142,16 +147,25 @@ measure() {
         status=0
         wait "$program" || status=$?
     done
-    trap - HUP INT QUIT TERM
+    trap '' HUP INT QUIT TERM
+}
+
+# After a hang-up: what is left to say goes nowhere, where it stood on the terminal that is gone.
+leave_terminal() {
+    case $terminals in *1*) [ -t 1 ] || exec >/dev/null ;; esac
+    case $terminals in *2*) [ -t 2 ] || exec 2>/dev/null ;; esac
 }
 
 # The whole table, a line for each row, goes into a file beside the results; on the terminal stands the
 # report's short one. What measures nothing, as --help or --dry-run, is printed as it is.
 [ -t 2 ] || echo "running attnscope bench (progress is shown on terminals only)" >&2
-status=0
+status=0 hung_up="" terminals=""
+[ ! -t 1 ] || terminals+=1
+[ ! -t 2 ] || terminals+=2
 target=$work/results.json
 [ -z "$resume" ] || target=$own_out
 measure --out "$target" ${resume:+"$resume"} ${arguments[@]+"${arguments[@]}"}
+leave_terminal
 interrupted=""
 case $status in 129 | 130 | 131 | 143) interrupted=yes ;; esac
 # What is resumed is written where it was; a file that was refused is none to draw.
@@ -168,8 +182,11 @@ fi
 if [ -n "$own_out" ] && [ -z "$resume" ]; then
     cp "$work/results.json" "$own_out" || status=2
 fi
+rm -f "$work"/.attnscope-* # half files of a program that could not remove them
 place=$(free_directory)
 mv "$work" "$place"
+trap - INT QUIT TERM
+[ -n "$hung_up" ] || trap - HUP # a terminal that goes away sends it several times
 
 shown=${place#"$PWD"/}
 [ -z "$interrupted" ] || echo "bench.sh: ended early; what was measured is in $shown/results.json" >&2
