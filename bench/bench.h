@@ -146,7 +146,7 @@ typedef struct bench_row {
     double planned_ns;    /* of the whole row, but for what the reference takes: */
     double check_ns;      /* for the row's problem, once */
     int first_of_problem; /* index of the first of all rows of the problem */
-    bool check_planned;   /* counted already */
+    bool check_planned;   /* by bench_plan_check */
     char left_out[128];   /* why the row is not run; "" when it is */
     char error[256];      /* why there is no result; "" when there is one */
     bool faulty;          /* since it says that what was computed or measured cannot be right */
@@ -348,9 +348,13 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
  * config->min_time_s and leaves rows out until bench_planned_s is within config->budget_s. */
 void bench_fit_budget(bench_config *config, bench_rows *rows);
 /* Seconds that all rows will take, and what comes before them. */
-double bench_planned_s(const bench_config *config, const bench_rows *rows);
+double bench_planned_s(const bench_config *config, bench_rows *rows);
+/* What the reference takes for the row's problem: of the rows that are asked about since bench_begin_checks
+ * the first of each problem waits for it, and 0 is said of the others. */
+void bench_begin_checks(bench_rows *rows);
+double bench_plan_check(bench_rows *rows, const bench_row *row);
 /* Lists rows, predicted times, what is left out and the total. */
-int bench_dry_run(const bench_config *config, const bench_rows *rows);
+int bench_dry_run(const bench_config *config, bench_rows *rows);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,24 @@
 /* The monotonic clock, and the core's own clock measured against it. */
 #include "bench/machine.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 int64_t machine_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void machine_date(char date[32]) {
+    const time_t now = time(NULL);
+    struct tm local;
+    char zone[8];
+    localtime_r(&now, &local);
+    strftime(zone, sizeof zone, "%z", &local);
+    strftime(date, 26, "%Y-%m-%dT%H:%M:%S", &local);
+    snprintf(date + strlen(date), 8, "%.3s:%.2s", zone, zone + 3);
 }
 
 /* Additions of one register to another, each waiting for the one before: one cycle each on every

@@ -131,10 +131,13 @@ bool machine_bind(int os_index, machine_binding *report);
 /* Gives the calling thread all allowed PUs again. */
 void machine_unbind(const machine *m);
 
-/* ---- Clock -------------------------------------------------------------- */
+/* ---- Clocks -------------------------------------------------------------- */
 
 /* A monotonic clock, nanoseconds. */
 int64_t machine_now_ns(void);
+
+/* Local time with its offset, ISO 8601's extended format: 2026-11-30T15:45:32+00:00. */
+void machine_date(char date[32]);
 
 /* The clock that the calling core runs at now, in GHz: a chain of dependent additions, one cycle
  * each, against the monotonic clock. Takes about `milliseconds`; 0 for 2. Interrupted stretches

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A sample shorter than this would measure the clock: reading it takes some 25 ns. */
 static const double sample_ns = 10e3;
@@ -173,17 +172,6 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     return session->sample_calls * session->sample_count;
 }
 
-/* ISO 8601 with the zone's offset. */
-static void write_date(char date[32]) {
-    const time_t now = time(NULL);
-    struct tm local;
-    char zone[8];
-    localtime_r(&now, &local);
-    strftime(zone, sizeof zone, "%z", &local);
-    strftime(date, 26, "%Y-%m-%dT%H:%M:%S", &local);
-    snprintf(date + strlen(date), 8, "%.3s:%.2s", zone, zone + 3);
-}
-
 void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_result *r = &row->result;
     double *samples = r->samples_ns + r->sample_count;
@@ -210,7 +198,7 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
     bench_counting_end(session, row, (session->sample_count - session->first_counts) * session->sample_calls);
     r->sample_count += (int)session->sample_count;
     r->repetitions++;
-    write_date(r->date);
+    machine_date(r->date);
     r->calls += session->sample_count * session->sample_calls;
     r->cpu_ns += first_cpu + bench_cpu_now_ns() - cpu;
     r->wall_ns += first_wall + (double)machine_now_ns() - wall;

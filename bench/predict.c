@@ -154,18 +154,27 @@ static double row_ns(const bench_config *config, const bench_row *row) {
     return BENCH_AROUND_ROW_NS + looks + 4 * elements + row->cold_bytes + before + sampling;
 }
 
-double bench_planned_s(const bench_config *config, const bench_rows *rows) {
-    double total = 0, checks = 0;
+void bench_begin_checks(bench_rows *rows) {
     for (int i = 0; i < rows->count; i++)
         rows->row[i].check_planned = false;
+}
+
+double bench_plan_check(bench_rows *rows, const bench_row *row) {
+    bench_row *first = &rows->row[row->first_of_problem];
+    const double ns = first->check_planned ? 0 : first->check_ns;
+    first->check_planned = true;
+    return ns;
+}
+
+double bench_planned_s(const bench_config *config, bench_rows *rows) {
+    double total = 0, checks = 0;
+    bench_begin_checks(rows);
     for (int i = 0; i < rows->count; i++) {
         const bench_row *row = &rows->row[i];
-        bench_row *first = &rows->row[row->first_of_problem];
         if (!bench_row_waits(row))
             continue;
         total += row->planned_ns;
-        checks += first->check_planned ? 0 : first->check_ns;
-        first->check_planned = true;
+        checks += bench_plan_check(rows, row);
     }
     return config->spent_s + ((double)config->repetitions * total + checks) / 1e9;
 }
@@ -269,7 +278,7 @@ void bench_predict(bench_config *config, bench_rows *rows, bench_pool *pool, int
     plan_rows(config, rows);
 }
 
-int bench_dry_run(const bench_config *config, const bench_rows *rows) {
+int bench_dry_run(const bench_config *config, bench_rows *rows) {
     int left_out = 0, failing = 0, there = 0;
     printf("%12s %9s  %s\n", "ms a call", "s in all", "row");
     for (int i = 0; i < rows->count; i++) {

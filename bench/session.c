@@ -43,7 +43,7 @@ void bench_catch_signals(void) {
 /* ---- Before the rows -------------------------------------------------------------- */
 
 bool bench_session_order(bench_session *session) {
-    const bench_rows *rows = session->rows;
+    bench_rows *rows = session->rows;
     session->order = calloc((size_t)rows->count + 1, sizeof *session->order);
     if (!session->order)
         return false;
@@ -64,15 +64,13 @@ bool bench_session_order(bench_session *session) {
         session->order[count++] = &session->again;
     }
     /* The first of each problem to run waits for the reference. */
-    for (int i = 0; i < rows->count; i++)
-        rows->row[i].check_planned = false;
+    bench_begin_checks(rows);
+    const double repetitions = (double)session->config->repetitions;
     for (int i = 0; i < count; i++) {
-        bench_row *row = session->order[i], *first = &rows->row[row->first_of_problem];
-        row->planned_ns += first->check_planned ? 0 : first->check_ns / (double)session->config->repetitions;
-        first->check_planned = true;
+        bench_row *row = session->order[i];
+        row->planned_ns += bench_plan_check(rows, row) / repetitions;
+        session->planned_ns += repetitions * row->planned_ns;
     }
-    for (int i = 0; i < count; i++)
-        session->planned_ns += (double)session->config->repetitions * session->order[i]->planned_ns;
     session->order_count = count;
     return true;
 }

@@ -18,7 +18,7 @@ typedef struct info_report {
     const char *no_default;
     int roofline_count;        /* 0 unless asked for */
     roofline rooflines[2];     /* one thread; one a core */
-    char measured_at[32];      /* local time with its offset, ISO 8601 */
+    char measured_at[32];      /* as machine_date writes it */
     bool cached;               /* by an earlier run */
     bool disturbed;            /* some of the figures were, by other work: they are not kept */
     bool kept;                 /* now, for later runs */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 /* Version of what the file holds. */
 enum { CACHE_SCHEMA = 2 };
@@ -112,10 +111,7 @@ bool info_cache_load(info_report *report) {
 }
 
 void info_cache_store(info_report *report) {
-    const time_t now = time(NULL);
-    struct tm local;
-    if (localtime_r(&now, &local))
-        strftime(report->measured_at, sizeof report->measured_at, "%Y-%m-%dT%H:%M:%S%z", &local);
+    machine_date(report->measured_at);
     for (int i = 0; i < report->roofline_count; ++i)
         report->disturbed = report->disturbed || roofline_disturbed(&report->rooflines[i]);
     if (report->disturbed)

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench/binding.h"
@@ -97,6 +99,33 @@ static void test_clocks(void **state) {
     test_note("%.3f GHz, %.3f GHz", ghz, again);
     assert_true(isfinite(ghz) && ghz > 0);
     assert_true(isfinite(again) && again > 0);
+}
+
+/* Guards dates: of each zone the local time with its offset, in one format, which names the time it is. */
+static void test_date(void **state) {
+    static const struct {
+        const char *zone, *offset;
+        int seconds;
+    } zones[] = {{"UTC0", "+00:00", 0}, {"EAS-05:30", "+05:30", 19800}, {"WES03:45", "-03:45", -13500}};
+    for (size_t i = 0; i < COUNT_OF(zones); i++) {
+        setenv("TZ", zones[i].zone, 1);
+        tzset();
+        char date[32], again[32];
+        struct tm read = {0};
+        const time_t before = time(NULL);
+        machine_date(date);
+        const char *rest = strptime(date, "%Y-%m-%dT%H:%M:%S", &read);
+        assert_non_null(rest);
+        assert_string_equal(rest, zones[i].offset);
+        assert_true(strftime(again, sizeof again, "%Y-%m-%dT%H:%M:%S", &read) == 19);
+        assert_memory_equal(date, again, 19);
+        setenv("TZ", "UTC0", 1);
+        tzset();
+        const time_t said = mktime(&read) - zones[i].seconds;
+        assert_true(said >= before && said <= time(NULL));
+    }
+    unsetenv("TZ");
+    tzset();
 }
 
 static int figures_seen;
@@ -318,7 +347,7 @@ int main(void) {
         cmocka_unit_test(test_clocks),           cmocka_unit_test(test_roofline),
         cmocka_unit_test(test_roofline_stopped), cmocka_unit_test(test_roofline_sizes),
         cmocka_unit_test(test_cpu_share),        cmocka_unit_test(test_disturbed),
-        cmocka_unit_test(test_roofline_choice),
+        cmocka_unit_test(test_roofline_choice),  cmocka_unit_test(test_date),
     };
     return test_run("roofline", tests, COUNT_OF(tests));
 }

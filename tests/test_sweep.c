@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/session.h"
@@ -277,6 +278,28 @@ static void a_problem_is_checked_once(void **state) {
     assert_true(fabs(bench_planned_s(&config, &rows) - 3 * each - 111) < 1e-9);
     row[ROWS - 1].there = true; /* the last of the third */
     assert_true(fabs(bench_planned_s(&config, &rows) - 2 * each - 11) < 1e-9);
+
+    /* In the order of the run: each problem once, on the row that is measured first. */
+    for (int i = 0; i < ROWS; i++)
+        *row[i].error = row[i].there = 0;
+    bench_session session = {.config = &config, .rows = &rows};
+    const double planned_ns = row[0].planned_ns;
+    assert_true(bench_session_order(&session));
+    double checks_ns = 0;
+    for (int i = 0; i < session.order_count; i++) {
+        bool first = true;
+        for (int k = 0; k < i; k++)
+            first = first && session.order[k]->first_of_problem != session.order[i]->first_of_problem;
+        const double check_ns = session.order[i]->planned_ns - planned_ns;
+        if (session.order[i] != &session.again) /* a copy, of before the checks were planned */
+            assert_true(fabs(check_ns - (first ? row[session.order[i]->first_of_problem].check_ns / 2 : 0)) <
+                        1);
+        checks_ns += check_ns;
+    }
+    assert_int_equal(session.order_count, ROWS + 1);
+    assert_true(fabs(checks_ns - 111e9 / 2) < 10);
+    assert_true(fabs(session.planned_ns - 2 * (ROWS + 1) * planned_ns - 111e9) < 100);
+    free(session.order);
 
     bench_row compared = {.kind = BENCH_ATTENTION};
     attn_problem_init(&compared.problem, 2, 8, 8, 100, 1000, 64, 32);

@@ -266,4 +266,16 @@ def test_max_call_of_zero_is_no_limit(bench):
     assert " 1 left out" in bench(*rows, "1").out
     unlimited = bench(*rows, "0")
     assert unlimited.code == 0 and " 0 left out" in unlimited.out
-    assert re.search(r"--max-call SECONDS .*0: no limit", bench("--help").out)
+    assert re.search(
+        r"--max-call SECONDS leave .*?; 0: no limit --seed", " ".join(bench("--help").out.split())
+    )
+
+
+def test_max_call_by_default(bench):
+    """Guards the limit where none is given, as the help page tells it: two seconds, but where lengths and rows were
+    both chosen none."""
+    rows = ("--dry-run", "--isa", "scalar", "--n", "64,65536")
+    assert " 0 left out" not in bench(*rows).out
+    assert " 0 left out" in bench(*rows, "--algorithm", "naive").out
+    said = " ".join(bench("--help").out.split())
+    assert "leave out rows whose calls take longer (2; none with --n and a choice of rows, as by" in said

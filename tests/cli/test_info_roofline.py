@@ -67,6 +67,7 @@ def test_kept_figures_are_shown_with_their_date(attnscope, kept):
     place, file, first = kept
     env = {"XDG_CACHE_HOME": str(place)}
     date = json.loads(file.read_text())["date"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", date)
     before = file.stat().st_mtime_ns
     outcome = attnscope("info", "--roofline", env=env)
     assert tables(outcome.out) == tables(first)
