@@ -8,8 +8,7 @@ within a run.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from . import regimes, twoterm
 from . import statistics as st
@@ -160,7 +159,6 @@ class Section:
     stages: list[StageShare]
     speed_ups: list[SpeedUp]
     against_dense: list[AgainstDense]
-    within: list[Any] | None = field(default=None, repr=False)  # comparisons.crossovers() keeps its own here
 
     @property
     def presets(self) -> list[str]:
@@ -187,10 +185,6 @@ class Section:
     @property
     def variants(self) -> list[Variant]:
         return sorted({s.variant for s in self.series}, key=lambda v: v.rank)
-
-    @property
-    def isas(self) -> list[str]:
-        return sorted({s.isa for s in self.series}, key=isa_rank)
 
     @property
     def lengths(self) -> list[int]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from . import formats, tuning
 from .analysis import Section, largest_common
 from .comparisons import KINDS, Crossover, thread_scaling
-from .comparisons import crossovers as all_crossovers
 from .regimes import Regime
 from .results import Run
 from .series import Series
@@ -155,10 +154,10 @@ def choices(found: Sequence[Crossover]) -> Table:
     return Table(head, rows, frozenset(range(3, 8)))
 
 
-def of_run(sections: Sequence[Section], run: Run) -> list[tuple[str, Table]]:
-    """All tables of one run that have rows, each with its title."""
+def of_run(sections: Sequence[Section], crossed: Sequence[Crossover], run: Run) -> list[tuple[str, Table]]:
+    """All tables of one run that have rows, each with its title; `crossed`: the crossovers of the sections."""
     own = [section.of_run(run) for section in sections]
-    found = all_crossovers(own)
+    found = [c for c in crossed if c.first.run is run]
     titled = [
         *((f"Growth: {section.label}", regimes(section)) for section in own),
         *((f"t = a + b n + c n²: {section.label}", two_term(section)) for section in own),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from . import analysis_tables
 from .analysis import Section
+from .comparisons import crossovers
 from .results import Run
 from .table import aligned
 
@@ -15,7 +16,7 @@ def text(run: Run, sections: Sequence[Section], name: bool) -> str:
     parts = [[run.label]] if name else []
     if run.conditions:
         parts.append([run.conditions])
-    for title, table in analysis_tables.of_run(sections, run):
+    for title, table in analysis_tables.of_run(sections, crossovers(sections), run):
         parts.append([title, *aligned(table.columns, table.rows, table.numbers)])
     if run.disturbed:
         parts.append(["* rests on rows that other work disturbed"])

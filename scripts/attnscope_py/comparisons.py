@@ -101,28 +101,29 @@ def _pairs(
 
 
 def crossovers(sections: Sequence[Section]) -> list[Crossover]:
-    """Of every run: naive against flash, patterns of different kinds, ISA levels, and one thread against several."""
+    """Of every run: naive against flash, patterns of different kinds, ISA levels, and one thread against several.
+
+    It takes long; whoever needs them twice hands them on.
+    """
     within = [c for section in sections for c in _within(section)]
     return within + _compared("threads", _against_one(sections))
 
 
 def _within(section: Section) -> list[Crossover]:
-    """Those of one section, compared once."""
-    if section.within is None:
-        series = [s for s in section.series if len(s.lengths) > 1]
-        attention = [s for s in series if s.group.kind == "attention"]
-        levels = sorted(series, key=lambda s: isa_rank(s.isa))
-        pairs = {
-            "algorithm": _pairs(
-                attention, lambda s: (_without_algorithm(s), s.isa), lambda s: s.variant.algorithm
-            ),
-            "pattern": _pairs(
-                attention, lambda s: (_without_pattern(s), s.isa), lambda s: pattern_class(s.variant.pattern)
-            ),
-            "isa": _pairs(levels, lambda s: (s.variant,), lambda s: s.isa),
-        }
-        section.within = [c for kind, some in pairs.items() for c in _compared(kind, some)]
-    return section.within
+    """Those of one section."""
+    series = [s for s in section.series if len(s.lengths) > 1]
+    attention = [s for s in series if s.group.kind == "attention"]
+    levels = sorted(series, key=lambda s: isa_rank(s.isa))
+    pairs = {
+        "algorithm": _pairs(
+            attention, lambda s: (_without_algorithm(s), s.isa), lambda s: s.variant.algorithm
+        ),
+        "pattern": _pairs(
+            attention, lambda s: (_without_pattern(s), s.isa), lambda s: pattern_class(s.variant.pattern)
+        ),
+        "isa": _pairs(levels, lambda s: (s.variant,), lambda s: s.isa),
+    }
+    return [c for kind, some in pairs.items() for c in _compared(kind, some)]
 
 
 def _compared(kind: str, pairs: Sequence[tuple[Series, Series]]) -> list[Crossover]:

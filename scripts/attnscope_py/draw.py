@@ -29,6 +29,7 @@ from . import (
     theme,
 )
 from .analysis import Section
+from .comparisons import crossovers
 from .figures import Figure
 from .output import Directory
 from .results import Run
@@ -158,8 +159,9 @@ def report(
                     of_section.append(page.Drawn(figure, tuple(plots), tuple(files)))
                 if of_section:
                     chapters.append(page.Chapter(section, tuple(of_section)))
-            summaries = [(run, parts(sections, run)) for run in runs]
-            output.write("report.html", page.render(runs, summaries, warnings, chapters, sections))
+            crossed = crossovers(sections)
+            summaries = [(run, parts(sections, crossed, run)) for run in runs]
+            output.write("report.html", page.render(runs, summaries, warnings, chapters, sections, crossed))
             names.append("report.html")
     finally:
         progress.close()

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from . import analysis_tables, figures, fonts, formats, interactive, theme
 from .analysis import Section, not_chartable
+from .comparisons import Crossover
 from .figures import Figure, Panel
 from .render import titled
 from .results import Run
@@ -180,6 +181,7 @@ def render(
     warnings: Sequence[str],
     chapters: Sequence[Chapter],
     sections: Sequence[Section],
+    crossed: Sequence[Crossover],
 ) -> bytes:
     """The page in UTF-8. It loads nothing, and needs no script to be read."""
     environment = jinja2.Environment(
@@ -199,7 +201,7 @@ def render(
         warnings=warnings,
         chapters=chapters,
         not_drawn=not_drawn(runs, [s for s in sections if all(c.section is not s for c in chapters)]),
-        analyses=[(run, analysis_tables.of_run(sections, run)) for run in runs],
+        analyses=[(run, analysis_tables.of_run(sections, crossed, run)) for run in runs],
         counters=[(run, counters(run), counters_reason(run)) for run in runs],
         all_rows=all_rows(runs),
         contexts=[(run, context_table(run)) for run in runs],

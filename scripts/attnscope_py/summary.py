@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from . import formats
 from . import statistics as st
 from .analysis import PEAK_LIMIT, Section, impossible, largest_common
-from .comparisons import crossovers
+from .comparisons import Crossover
 from .crossover import NOT_DECIDED
 from .results import UNDISTURBED, Row, Run
 from .roofline import limit_text
@@ -75,12 +76,10 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
     return Statement("Growth", f"On {isa}, time grows with the length n as", tuple(parts))
 
 
-def _crossovers(sections: list[Section], section: Section, run: Run, isa: str) -> Statement | None:
+def _crossovers(crossed: Sequence[Crossover], section: Section, run: Run, isa: str) -> Statement | None:
     """Those of the section at its best level, and between levels and threads; not that one is always the faster."""
     group = section.group
-    found = [
-        c for c in crossovers(sections) if c.first.run is run and group in (c.first.group, c.second.group)
-    ]
+    found = [c for c in crossed if c.first.run is run and group in (c.first.group, c.second.group)]
     at_best = [c for c in found if c.kind == "isa" or c.first.isa == isa]
     crossed = [c for c in at_best if c.found.crossings]
     never = [c for c in at_best if c.kind == "algorithm" and not c.found.crossings]
@@ -232,7 +231,7 @@ def _model_row(row: Row) -> str:
     return text
 
 
-def _about(sections: list[Section], section: Section, run: Run) -> list[Statement]:
+def _about(crossed: Sequence[Crossover], section: Section, run: Run) -> list[Statement]:
     """What a run says of one group of rows, at its best ISA level."""
     own = section.of(run=run)
     isa = max((s.isa for s in own), key=isa_rank)
@@ -241,7 +240,7 @@ def _about(sections: list[Section], section: Section, run: Run) -> list[Statemen
         _growth(series, isa),
         _levels(section, run),
         _algorithms(series, isa),
-        _crossovers(sections, section, run, isa),
+        _crossovers(crossed, section, run, isa),
         _patterns(section, run, isa),
         _stages(section, run),
         _peak(series, isa),
@@ -257,12 +256,12 @@ class Part:
     statements: list[Statement]
 
 
-def parts(sections: list[Section], run: Run) -> list[Part]:
+def parts(sections: Sequence[Section], crossed: Sequence[Crossover], run: Run) -> list[Part]:
     """All that a run says: of its largest group of rows, with what holds for the whole run, and of each other one."""
     own = [s for s in sections if s.of(run=run)]
     if not own:
         return []
-    found = [Part(section.label, _about(sections, section, run)) for section in own]
+    found = [Part(section.label, _about(crossed, section, run)) for section in own]
     first = found[0].statements
     if not any(s.subject == "Stages" for s in first):
         # Stages may be measured in a group of their own.
@@ -270,12 +269,6 @@ def parts(sections: list[Section], run: Run) -> list[Part]:
     models = _models(run)
     first[:0] = [models] if models else []
     return [part for part in found if part.statements]
-
-
-def statements(sections: list[Section], run: Run) -> list[Statement]:
-    """What leads."""
-    found = parts(sections, run)
-    return found[0].statements if found else []
 
 
 def disturbed(run: Run) -> str:

@@ -7,6 +7,7 @@ import synthetic
 from attnscope_py import analysis, charts_scaling, comparisons, figures, series, summary, text_table, theme
 from attnscope_py.reading import load_run, load_runs
 from attnscope_py.series import pattern_class, window_reach, window_width
+from words import leading
 
 
 def load(tmp_path, rows, **changes):
@@ -155,7 +156,7 @@ def test_stage_shares(sweep):
 # Guards the summary: each subject is there, with the numbers that the data was made with.
 def test_statements(sweep):
     run, sections = sweep
-    said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in leading(sections, run)}
     assert list(said) == ["Growth", "ISA levels", "Algorithms", "Crossovers", "Patterns", "Stages", "Limits"]
     assert "dense · flash: n^2.00 [" in said["Growth"]
     assert "avx512 is 12." in said["ISA levels"] and "avx2 is 6." in said["ISA levels"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import analysis, analysis_tables, analysis_text, draw, lines, page
+from attnscope_py import analysis, analysis_tables, analysis_text, comparisons, draw, lines, page
 from attnscope_py.reading import load_run
 from attnscope_py.table import aligned
 from specs import data
@@ -199,11 +199,12 @@ def test_page_says_the_same(file):
     run = load_run(str(file))
     run.label = run.host
     sections = analysis.sections([run])
+    crossed = comparisons.crossovers(sections)
     text = analysis_text.text(run, sections, name=False)
     assert analyze("--print", file).stdout == text
     chapters = []
-    shown = html.unescape(page.render([run], [], [], chapters, sections).decode())
-    tables = analysis_tables.of_run(sections, run)
+    shown = html.unescape(page.render([run], [], [], chapters, sections, crossed).decode())
+    tables = analysis_tables.of_run(sections, crossed, run)
     assert {title.partition(":")[0] for title, _ in tables} >= {
         "Growth",
         "t = a + b n + c n²",
@@ -231,8 +232,9 @@ def test_print_aligns_by_column(file):
     run = load_run(str(file))
     run.label = run.host
     sections = analysis.sections([run])
+    crossed = comparisons.crossovers(sections)
     shown = analysis_text.text(run, sections, name=False).split("\n\n")
-    tables = analysis_tables.of_run(sections, run)
+    tables = analysis_tables.of_run(sections, crossed, run)
     assert len(shown) == len(tables) > 6
     words = {
         "why this range",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
+import words
 from attnscope_py import analysis, analysis_text, draw, page, summary, text_table
 from attnscope_py.reading import load_run, load_runs
 from attnscope_py.results import ResultError
@@ -23,9 +24,7 @@ def written(place, change=lambda row: {}, **changes):
 
 def shown(run):
     """The page of a run, without its pictures."""
-    sections = analysis.sections([run])
-    made = page.render([run], [(run, summary.parts(sections, run))], summary.warnings([run]), [], sections)
-    return html.unescape(made.decode())
+    return html.unescape(words.page_of([run], analysis.sections([run])))
 
 
 def cell(run, index, name):

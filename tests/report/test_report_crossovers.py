@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import analysis, comparisons, crossover, tuning
+from attnscope_py import analysis, analysis_tables, comparisons, crossover, draw, tuning
 from attnscope_py import statistics as st
-from attnscope_py.reading import load_run
+from attnscope_py.reading import load_run, load_runs
 from scipy import stats
 
 LENGTHS = [128, 256, 512, 1024, 2048, 4096, 8192]
@@ -324,3 +324,30 @@ def test_patterns_are_known_as_the_library_knows_them():
         else:
             assert known == expected[kind], pattern
     assert len(set(others)) == len(others)
+
+
+# Guards the time that a report of many series takes: page and summary rest on one comparison of each two series, and
+# each run gets of those of all what it has by itself.
+def test_series_are_compared_once(tmp_path, monkeypatch):
+    rows = rows_of("dense", "naive", "avx2", lambda n: 1.0 * n**2, LENGTHS[:4])
+    rows += rows_of("dense", "flash", "avx2", lambda n: 2.0 * n**2, LENGTHS[:4])
+    rows += rows_of("causal", "flash", "avx2", lambda n: 1.0 * n**2, LENGTHS[:4], threads=2)
+    rows += rows_of("causal", "flash", "avx2", lambda n: 1.5 * n**2, LENGTHS[:4])
+    places = [synthetic.write(tmp_path / f"{host}.json", rows, host=host) for host in ("one", "two")]
+    runs = load_runs(places)
+    compared = []
+
+    def counted(a, b):
+        compared.append((id(a), id(b)))
+        return crossover.compare(a, b)
+
+    monkeypatch.setattr(comparisons, "compare", counted)
+    monkeypatch.setattr(draw, "figures", lambda sections: [(s, []) for s in sections])  # the words alone
+    sections = analysis.sections(runs)
+    draw.report(runs, sections, [], str(tmp_path / "out"), png=False)
+    assert len(compared) == len(set(compared)) == 2 * 3
+    found = comparisons.crossovers(sections)
+    for run in runs:
+        own = comparisons.crossovers([s.of_run(run) for s in sections])
+        shown = analysis_tables.of_run(sections, found, run)
+        assert shown == analysis_tables.of_run([s.of_run(run) for s in sections], own, run)

@@ -8,6 +8,7 @@ import os
 
 import pytest
 import synthetic
+import words
 from attnscope_py import (
     analysis,
     command,
@@ -16,7 +17,6 @@ from attnscope_py import (
     command_merge,
     draw,
     page,
-    summary,
 )
 from attnscope_py.command_export import FORMATS
 from attnscope_py.reading import load_run
@@ -100,12 +100,11 @@ def page_of(path):
     sections = analysis.sections(runs)
     planned = draw.figures(sections)
     chapters = [
-        page.Chapter(section, tuple(page.Drawn(figure, ()) for figure in found))
+        page.Chapter(section, tuple(page.Drawn(figure, (), ()) for figure in found))
         for section, found in planned
         if found
     ]
-    summaries = [(run, summary.parts(sections, run)) for run in runs]
-    return page.render(runs, summaries, summary.warnings(runs), chapters, sections)
+    return words.page_of(runs, sections, chapters).encode()
 
 
 def check(path, document):

@@ -20,6 +20,7 @@ from attnscope_py import (
 )
 from attnscope_py.reading import load_run, load_runs
 from test_report_charts import all_figures, data, walk
+from words import leading
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -128,11 +129,11 @@ def test_fits(tmp_path):
 # Guards the words of the summary: what rests on disturbed rows says so.
 def test_summary(tmp_path, disturbed):
     run, sections = disturbed
-    said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in leading(sections, run)}
     assert "rests on disturbed rows (n=512)" in said["Growth"]
     rows = [row | {"cpu_share": 0.5} for row in synthetic.sweep()]
     run = load_run(synthetic.write(tmp_path / "r.json", rows))
-    for statement in summary.statements(analysis.sections([run]), run):
+    for statement in leading(analysis.sections([run]), run):
         assert "disturbed" in " ".join((statement.text, *statement.parts)), statement.subject
 
 

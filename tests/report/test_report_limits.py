@@ -6,9 +6,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 import synthetic
-from attnscope_py import analysis, charts_memory, charts_roofline, render, roofline, summary, theme
+from attnscope_py import analysis, charts_memory, charts_roofline, render, roofline, theme
 from attnscope_py.reading import load_run
 from specs import all_figures, data, walk
+from words import leading
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -154,7 +155,7 @@ def test_limits_are_said_of_each_pattern(tmp_path):
         synthetic.row("window=256", "flash", "avx2", 256, [1e5] * 7),
     ]
     run = load_run(synthetic.write(tmp_path / "r.json", rows))
-    said = {s.subject: s for s in summary.statements(analysis.sections([run]), run)}["Limits"]
+    said = {s.subject: s for s in leading(analysis.sections([run]), run)}["Limits"]
     assert said.parts == (
         "dense · flash: overhead at n=32 (55 %), compute at n=64 to 256 (60 to 81 %, some disturbed).",
         "causal · flash: bandwidth of L2 at n=128 (9 %).",

@@ -282,6 +282,6 @@ def test_context_table(tmp_path):
 # Guards what the footer says: of times and of what is fitted, which rest on different samples.
 def test_footer(tmp_path):
     run = load_run(synthetic.write(tmp_path / "r.json", synthetic.power_law(1.0, 2.0)))
-    text = page.render([run], [], [], [], []).decode()
+    text = page.render([run], [], [], [], [], []).decode()
     footer = text[text.index("<footer>") : text.index("</footer>")]
     assert "Times are medians" in footer and figures.FASTEST in footer

@@ -4,10 +4,11 @@ import re
 
 import pytest
 import synthetic
-from attnscope_py import analysis, analysis_tables, comparisons, record, summary, tuning
+from attnscope_py import analysis, analysis_tables, comparisons, record, tuning
 from attnscope_py import statistics as st
 from attnscope_py.crossover import NOT_DECIDED
 from attnscope_py.reading import load_run
+from words import leading
 
 PLANTED = 700  # where naive and flash take the same
 
@@ -41,7 +42,7 @@ def naive_flash(sections):
 # Guards every claim with an interval of a run that was disturbed as a whole: none is made, in any statement.
 def test_nothing_is_claimed_of_disturbed_rows(tmp_path):
     run, sections = sections_of(tmp_path, rows_of(synthetic.LENGTHS))
-    said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in leading(sections, run)}
     for subject in ("Growth", "ISA levels", "Algorithms", "Crossovers", "Patterns"):
         assert NOT_DECIDED in said[subject], subject
     for subject, text in said.items():
@@ -49,7 +50,7 @@ def test_nothing_is_claimed_of_disturbed_rows(tmp_path):
         assert "faster" not in text.removeprefix("Where one of two becomes the faster:"), subject
     assert all(c.found.undecided and not c.found.crossings for c in comparisons.crossovers(sections))
     assert tuning.choices(comparisons.crossovers(sections)) == []
-    shown = dict(analysis_tables.of_run(sections, run))
+    shown = dict(analysis_tables.of_run(sections, comparisons.crossovers(sections), run))
     for title, table in shown.items():
         if not title.startswith(("Growth", "t = ")):
             assert not re.search(r"\[[\d., ]+\]", str(table.rows)), title
@@ -68,7 +69,7 @@ def test_crossover_of_clean_rows(tmp_path, disturbed):
         assert (c.found.disturbed, c.disturbed) == (disturbed, bool(disturbed))
         left_out = f"n = {', '.join(map(str, disturbed))} left out: rows disturbed"
         assert (left_out in c.text) == bool(disturbed)
-    said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in leading(sections, run)}
     assert "naive is faster below, flash above" in said["Crossovers"]
     assert NOT_DECIDED not in said["Crossovers"]
 
@@ -88,7 +89,7 @@ def test_no_position_across_a_disturbed_length(tmp_path, disturbed):
 # Guards the other ratios: told of the largest length whose rows are clean, not of a larger disturbed one.
 def test_ratios_of_the_largest_clean_length(tmp_path):
     run, sections = sections_of(tmp_path, rows_of((4096, 8192)))
-    said = {s.subject: " ".join((s.text, *s.parts)) for s in summary.statements(sections, run)}
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in leading(sections, run)}
     for subject in ("ISA levels", "Algorithms", "Patterns"):
         assert "n=2048" in said[subject] and "n=8192" not in said[subject], subject
         assert "[" in said[subject] and NOT_DECIDED not in said[subject], subject
@@ -104,5 +105,5 @@ def test_exponents(tmp_path, count):
     fitted = [n for n in synthetic.LENGTHS if s.exponent.n_low <= n <= s.exponent.n_high]
     share = len(set(fitted) & set(disturbed)) / len(fitted)
     assert s.undecided(s.exponent) == (share > st.MOST_OUTLIERS)
-    growth = next(p for p in summary.statements(sections, run) if p.subject == "Growth").parts[0]
+    growth = next(p for p in leading(sections, run) if p.subject == "Growth").parts[0]
     assert growth.startswith(f"dense · flash: {NOT_DECIDED}") == (share > st.MOST_OUTLIERS)
