@@ -57,20 +57,26 @@ static int64_t *load_integers(npy_array *array, const char *name, int64_t times)
 }
 
 /* Beyond float32 a finite float64 would become infinite: a bias that masks, a sink that takes everything.
- * Both stay numbers, the largest there are. */
-static void keep_finite(npy_array *array) {
+ * Both stay numbers, the largest there are, but not without a word. */
+static void keep_finite(npy_array *array, const char *name) {
     if (array->header.kind != 'f' || array->header.item_bytes != 8)
         return;
     double *values = array->data;
+    bool warned = false;
     for (int64_t i = 0; i < array->header.count; i++) {
-        if (isfinite(values[i]) && fabs(values[i]) > FLT_MAX)
-            values[i] = copysign(FLT_MAX, values[i]);
+        if (!isfinite(values[i]) || fabs(values[i]) <= FLT_MAX)
+            continue;
+        if (!warned)
+            cli_error("warning: --%s: element %lld is %g, beyond float32, and taken as %g", name,
+                      (long long)i, values[i], copysign(FLT_MAX, values[i]));
+        warned = true;
+        values[i] = copysign(FLT_MAX, values[i]);
     }
 }
 
 static float *load_floats(npy_array *array, const char *name, int64_t times) {
     int64_t copies = array->header.rank == 0 ? times : 1;
-    keep_finite(array);
+    keep_finite(array, name);
     return repeat(npy_take_floats(array, name), copies, 1, sizeof(float), name);
 }
 

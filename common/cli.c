@@ -136,7 +136,8 @@ bool cli_int_option(const char *option, const char *text, int64_t min, int64_t m
 
 bool cli_float_option(const char *option, const char *text, float *value) {
     double parsed;
-    if (cli_parse_float(text, &parsed) && isfinite((float)parsed)) {
+    /* A number that is not 0 does not become 0. */
+    if (cli_parse_float(text, &parsed) && isfinite((float)parsed) && (parsed == 0) == ((float)parsed == 0)) {
         *value = (float)parsed;
         return true;
     }

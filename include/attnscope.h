@@ -352,14 +352,9 @@ ATTN_API attn_status attn_execute_task(const attn_plan *plan, const attn_tensors
  * OpenMP). `workspace` holds threads * info.workspace_bytes, aligned to 64 bytes; or it is NULL, and as much
  * as the parts need is allocated for the call: for ATTN_NAIVE the scores of each part's rows alone.
  *
- * OpenMP makes its threads in the first call that needs them, and has no way to report that it could not:
- * where a limit on processes or memory (RLIMIT_NPROC, RLIMIT_AS, a cgroup's pids.max) forbids one of them,
- * GNU's libgomp prints a message and ends the process. A caller who may meet such a limit makes threads of
- * its own, whose creation can fail in order, and runs tasks (or parts) on as many as it got.
- *
- * A process that forks after a call with several threads has a child without OpenMP's threads, in which
- * another such call may wait for them without end (GNU's libgomp). Fork before the first call, or let the
- * child call with 1 thread, or with attn_execute_task on threads of its own. */
+ * GNU's libgomp ends the process where a limit (RLIMIT_NPROC, RLIMIT_AS, pids.max) forbids it a thread, and a
+ * child forked after a call with several threads may wait in another one without end. Against both: 1 thread,
+ * or attn_execute_task on threads of your own. */
 ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *tensors, void *workspace,
                                   int threads, attn_error *error);
 

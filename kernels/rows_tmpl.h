@@ -41,7 +41,7 @@ VF_INLINE vf adjust_vector_(vf x, const attn_score_ops *ops, int64_t distance, c
     }
     if (ops->slope != 0.0f) { /* |p - j|; the difference rounds only beyond 2^24, as a float must */
         const vf distances = vf_abs(vf_sub(vf_set1((float)(distance - i)), vf_iota()));
-        const vf sum = vf_fnma(vf_set1(ops->slope), distances, x);
+        const vf sum = vf_fnma_wide(vf_set1(ops->slope), distances, x);
         x = ops->slope < INFINITY ? hold_(x, sum) : sum;
     }
     if (bias) {

@@ -56,6 +56,10 @@ VF_INLINE vf vf_fma(vf a, vf b, vf c) {
 VF_INLINE vf vf_fnma(vf a, vf b, vf c) {
     return _mm256_fnmadd_ps(a, b, c);
 }
+/* FMA has no product of its own that could. */
+VF_INLINE vf vf_fnma_wide(vf a, vf b, vf c) {
+    return vf_fnma(a, b, c);
+}
 VF_INLINE vf vf_max(vf a, vf b) {
     return _mm256_max_ps(a, b);
 }

@@ -72,6 +72,10 @@ VF_INLINE vf vf_fma(vf a, vf b, vf c) {
 VF_INLINE vf vf_fnma(vf a, vf b, vf c) {
     return vfmsq_f32(c, a, b);
 }
+/* FMA has no product of its own that could. */
+VF_INLINE vf vf_fnma_wide(vf a, vf b, vf c) {
+    return vf_fnma(a, b, c);
+}
 VF_INLINE vf vf_max(vf a, vf b) {
     return vmaxnmq_f32(a, b);
 }

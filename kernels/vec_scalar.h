@@ -58,6 +58,10 @@ VF_INLINE vf vf_fma(vf a, vf b, vf c) {
 VF_INLINE vf vf_fnma(vf a, vf b, vf c) {
     return c - a * b;
 }
+/* c - a * b of a product that may pass the range of float where the difference does not. */
+VF_INLINE vf vf_fnma_wide(vf a, vf b, vf c) {
+    return (float)((double)c - (double)a * (double)b);
+}
 /* If either operand is NaN the result is `b`, here and with AVX; NEON's is the number. Callers keep the
  * running value in b, so a NaN among the data never becomes the maximum. */
 VF_INLINE vf vf_max(vf a, vf b) {

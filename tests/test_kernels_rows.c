@@ -258,25 +258,33 @@ static void fma_peak(void **state) {
 }
 
 /* Guards: nor does ALiBi mask while its slope is finite: a finite score that it takes below the range is
- * -FLT_MAX, one that is not finite stays what it is, and an infinite slope gives what the formula says. (A
- * score of +inf may become NaN, as it makes its row anyway: without FMA the product is -inf.) */
+ * -FLT_MAX, one that it takes above is +inf, one that is not finite stays what it is, one that stays within
+ * the range is the nearest float, though the slope's part alone be beyond it; and an infinite slope gives
+ * what the formula says. Expected in double, which holds every product and sum here. */
 static void adjust_steep(void **state) {
     const attn_kernels *kernels = test_kernels(state);
-    static const float scores[] = {-1e32f, 0, FLT_MAX, INFINITY, -INFINITY, NAN, -FLT_MAX};
-    static const float slopes[] = {3e38f, FLT_MAX, 1e37f, INFINITY};
-    for (size_t k = 0; k < COUNT_OF(slopes) * COUNT_OF(scores); k++)
+    static const float scores[] = {-1e32f,   0,     FLT_MAX, INFINITY, -INFINITY, NAN,
+                                   -FLT_MAX, 3e38f, -3e38f,  2e38f,    -1e38f};
+    static const float slopes[] = {3e38f, FLT_MAX, 2e38f, 1e37f, INFINITY, -1e37f, -2e38f, -FLT_MAX};
+    static const int64_t distances[] = {1, 2, 3, 20, 140}; /* of key 0, which is the farthest */
+    for (size_t k = 0; k < COUNT_OF(slopes) * COUNT_OF(scores) * COUNT_OF(distances); k++)
         for (int n = 1; n <= 37; n++) {
-            const float slope = slopes[k / COUNT_OF(scores)];
+            const float slope = slopes[k / COUNT_OF(scores) % COUNT_OF(slopes)];
+            const int64_t distance = distances[k / COUNT_OF(scores) / COUNT_OF(slopes)];
             float x[37];
             for (int i = 0; i < n; i++)
                 x[i] = scores[((size_t)i + k) % COUNT_OF(scores)];
-            kernels->adjust(x, n, &(attn_score_ops){.slope = slope, .distance = 140}); /* keys 104.. away */
+            kernels->adjust(x, n, &(attn_score_ops){.slope = slope, .distance = distance});
             for (int i = 0; i < n; i++) {
                 const float score = scores[((size_t)i + k) % COUNT_OF(scores)];
-                const float expected = isinf(slope) ? score - slope : isfinite(score) ? -FLT_MAX : score;
-                if (isnan(expected) ? !isnan(x[i]) : x[i] != expected && !(isnan(x[i]) && expected > 0))
-                    test_fail("n=%d, x[%d]: %g with a slope of %g is %g, must be %g", n, i, (double)score,
-                              (double)slope, (double)x[i], (double)expected);
+                const double sum = (double)score - (double)slope * fabs((double)(distance - i));
+                float expected = (float)sum;
+                if (isfinite(slope) && isfinite(score) && expected == -INFINITY)
+                    expected = -FLT_MAX;
+                if (isnan(expected) ? !isnan(x[i]) : x[i] != expected)
+                    test_fail("n=%d, x[%d]: %g with a slope of %g at %d is %g, must be %g", n, i,
+                              (double)score, (double)slope, (int)(distance - i), (double)x[i],
+                              (double)expected);
             }
         }
 }

@@ -204,7 +204,7 @@ typedef struct tally {
     int met[FEATURES][FEATURES];
 } tally;
 
-/* Fails if a run that is long enough left out a pair that can be drawn: of 3000 combinations 15 to 20 have
+/* Fails if a run that is long enough left out a pair that can be drawn: of 3000 combinations 13 to 14 have
  * the rarest, so that chance leaves it out once in 10^6 runs. */
 static void expect_pairs(const tally *all, int drawn) {
     int pairs = 0, missing = 0, fewest = drawn;

@@ -1,6 +1,7 @@
 /* The plan: tiles against the reference pair by pair, what is executed against what is useful. */
 #include "tests/support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,24 @@ static void unread_runs_are_not_kept(void **state) {
         }
 }
 
+/* Guards the default scale: the float nearest 1/sqrt(D), not a rounded 1 over a rounded root. */
+static void default_scale_is_nearest(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (int64_t d = 1; d <= 600; d++) {
+        attn_problem problem;
+        attn_problem_init(&problem, 1, 1, 1, 1, 1, d, 1);
+        attn_plan *plan;
+        attn_error error;
+        const attn_options options = {.isa = kernels->name};
+        if (attn_plan_create(&problem, &options, &plan, &error) != ATTN_OK)
+            test_fail("%s", error.text);
+        const float expected = (float)(1 / sqrt((double)d));
+        if (attn_plan_info(plan).scale != expected)
+            test_fail("D %d: %a, must be %a", (int)d, (double)attn_plan_info(plan).scale, (double)expected);
+        attn_plan_destroy(plan);
+    }
+}
+
 int main(void) {
     test_list tests = {0};
     test_add_levels(&tests, "tiles are exact", tiles_are_exact);
@@ -313,5 +332,6 @@ int main(void) {
     test_add_levels(&tests, "blocks cost their pairs", blocks_cost_their_pairs);
     test_add_levels(&tests, "runs stay few", runs_stay_few);
     test_add_levels(&tests, "unread runs are not kept", unread_runs_are_not_kept);
+    test_add_levels(&tests, "default scale is nearest", default_scale_is_nearest);
     return test_run_list("plan", &tests);
 }

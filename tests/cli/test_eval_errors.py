@@ -53,6 +53,24 @@ def test_wrong_type(refused_eval, tensors, which, dtype):
     refused_eval([], "float16, float32 or float64")
 
 
+@pytest.mark.parametrize(("which", "option"), [("bias", "--bias"), ("sink", "--sink-logit")])
+def test_held_in_float32(tensors, attnscope, which, option):
+    """Guards a finite bias or sink beyond float32 that is held at the largest float32: named with its place, once."""
+    tensors.random(batch=1, heads=2, kv_heads=1, queries=2, keys=3)
+    values = np.zeros((2, 3) if which == "bias" else 2)
+    for number in (1e300, -3.5e38):
+        values.flat[1:] = number
+        tensors.save(**{which: values})
+        done = attnscope(*tensors.arguments(option, tensors.path(which)))
+        named = f"{option}: element 1 is {number:g}, beyond float32, and taken as {np.copysign(3.40282e38, number):g}"
+        assert (done.code, done.err) == (0, f"attnscope eval: warning: {named}\n")
+    for number in (np.finfo(np.float32).max, np.inf, -np.inf):
+        values.flat[1:] = number
+        tensors.save(**{which: values})
+        done = attnscope(*tensors.arguments(option, tensors.path(which)))
+        assert (done.code, done.err) == (0, "")
+
+
 @pytest.mark.parametrize("which", "qkv")
 def test_beyond_float32(tensors, attnscope, which):
     """A finite float64 beyond float32 is named with its place when it becomes Inf, and is no error: it may lie in
@@ -241,6 +259,7 @@ def test_block_term_beside_others(refused_eval, tensors):
         ("scale", "nan"),
         ("scale", "inf"),
         ("scale", "1e39"),
+        ("scale", "1e-50"),
         ("scale", "0x1p3"),
         ("scale", " 1"),
         ("scale", "1,5"),
