@@ -18,12 +18,18 @@
   const isHidden = (keys, off) =>
     Object.entries(keys).some(([field, value]) => off.includes(`${field}=${value}`));
 
+  // In one live picture what is hidden by now.
+  async function hide(plot) {
+    const view = await views.get(plot);
+    await view.signal(hidden, hiddenIn(plot.closest("figure"))).runAsync();
+  }
+
   function update() {
     for (const plot of plots) {
       const off = hiddenIn(plot.closest("figure"));
       const series = JSON.parse(plot.dataset.series);
       plot.hidden = series.length > 0 && series.every((keys) => isHidden(keys, off));
-      if (views.has(plot)) views.get(plot).then((view) => view.signal(hidden, off).runAsync());
+      if (views.has(plot)) hide(plot);
     }
     const off = hiddenIn(null);
     for (const part of document.querySelectorAll("[data-machine]")) {
@@ -55,7 +61,7 @@
         if (!isIntersecting || views.has(target)) continue;
         near.unobserve(target);
         views.set(target, draw(target));
-        views.get(target).then(update);
+        hide(target); // A button may have been pressed while it was made.
       }
     },
     { rootMargin: "50%" },

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from attnscope_py import theme
+from conftest import draw_all
 
 MEASURES = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 FIGURES = ("scaling", "patterns", "efficiency", "speedup", "stages", "peak", "roofline", "memory", "machines")
@@ -90,6 +91,31 @@ def test_drawn_when_near(visit):
     page = visit()
     first_drawn(page)
     assert page.locator("#memory .plot[data-live]").count() == 0
+
+
+# Guards the time that many charts take: each that comes in is run again once, and none that is there already.
+def test_a_chart_runs_alone(visit):
+    page = visit()
+    first_drawn(page)
+    page.evaluate(
+        """() => {
+            window.runs = [];
+            const embed = vegaEmbed;
+            vegaEmbed = async (...all) => {
+                const result = await embed(...all);
+                const number = runs.push(0) - 1;
+                const runAsync = result.view.runAsync;
+                result.view.runAsync = function () {
+                    runs[number]++;
+                    return runAsync.call(this);
+                };
+                return result;
+            };
+        }"""
+    )
+    draw_all(page)
+    wait(page, "runs.length > 10 && runs.every((times) => times > 0)")
+    assert set(page.evaluate("runs")) == {1}
 
 
 # Guards showing and hiding a level: in its figure and nowhere else, and back.

@@ -50,11 +50,17 @@ def plain(tmp_path_factory):
     return {figure.name: figure for _, figure in all_figures([run])}
 
 
-# Guards the harness's limit, which the report says again, as an installation does not bring the source.
-def test_limit_of_the_source():
-    header = (ROOT / "bench" / "roofline.h").read_text()
-    limit = re.search(r"#define BENCH_UNDISTURBED (\S+)", header)
-    assert results.UNDISTURBED == float(limit.group(1))
+# Guards the harness's limits, which the report says again, as an installation does not bring the source.
+@pytest.mark.parametrize(
+    ("said", "header", "name"),
+    [
+        (results.UNDISTURBED, "roofline.h", "BENCH_UNDISTURBED"),
+        (analysis.PEAK_LIMIT, "session.h", "BENCH_FAULT_PCT"),
+    ],
+)
+def test_limits_of_the_source(said, header, name):
+    limit = re.search(rf"#define {name} (\S+)", (ROOT / "bench" / header).read_text())
+    assert said == float(limit.group(1))
 
 
 # Guards the limit: below it a row is disturbed, at it and without a share it is not.
