@@ -161,6 +161,14 @@ static inline bool bench_row_waits(const bench_row *row) {
     return !*row->left_out && !*row->error && !row->there;
 }
 
+/* What the row asks of the library beside its problem; of a row of a kernel, what that is run on, still
+ * without operands. */
+static inline attn_options bench_row_options(const bench_row *row) {
+    const attn_options options = {row->isa, row->algorithm, row->tuning, row->threads};
+    return options;
+}
+bench_kernel_run bench_kernel_of_row(const bench_row *row, const attn_kernels *kernels);
+
 typedef struct bench_rows {
     bench_row *row;
     int count, space;

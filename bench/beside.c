@@ -6,7 +6,6 @@
 #include "dispatch/dispatch.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- Peaks ------------------------------------------------------------------------- */
 
@@ -33,10 +32,9 @@ void bench_take_peak(bench_session *session, double milliseconds) {
     if (gflops > session->peak_gflops)
         session->peak_gflops = gflops;
     session->ghz = session->ghz > 0 ? (session->ghz + ghz) / 2 : ghz;
-    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
-        if (strcmp(attn_isa_name(i), instance->kernels->name) == 0)
-            session->best_peak[i] = fmax(session->best_peak[i], p.of[0].gflops);
-    }
+    const int isa = roofline_isa(instance->kernels->name);
+    if (isa >= 0)
+        session->best_peak[isa] = fmax(session->best_peak[isa], p.of[0].gflops);
 }
 
 /* What the row's threads read together of the working set that bounds the row, beside it; with the kernels

@@ -13,7 +13,7 @@ double bench_cold_bytes(const bench_config *config) {
     return config->cold ? 2 * last : 0;
 }
 
-static int64_t whole_lines(int64_t bytes) {
+static int64_t round_up_to_line(int64_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
@@ -23,7 +23,7 @@ bool bench_copies_make(bench_copies *copies, const bench_inputs *inputs, double 
     *copies = (bench_copies){.count = 1};
     for (int i = 0; i < 4; i++) {
         copies->offset[i] = copies->step_bytes;
-        copies->step_bytes += whole_lines(sizes[i]);
+        copies->step_bytes += round_up_to_line(sizes[i]);
     }
     if (copies->step_bytes == 0 || cold_bytes <= (double)copies->step_bytes)
         return true;

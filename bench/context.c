@@ -14,7 +14,7 @@ static json_t *make_caches(const machine *m) {
     machine_cache_group groups[16];
     int count = machine_cache_groups(m, groups, 16);
     json_t *list = json_array();
-    for (int i = 0; i < count && i < 16; i++) {
+    for (int i = 0; i < count; i++) {
         json_t *cache = json_object();
         bench_set_text(cache, "type", groups[i].level == MACHINE_L1D ? "Data" : "Unified");
         bench_set_integer(cache, "level", groups[i].level + 1);

@@ -20,42 +20,42 @@ static json_t *make_binding(const bench_session *session) {
     return list;
 }
 
-static json_t *make_limits(const bench_limits *l) {
+static json_t *make_limits(const roofline *l) {
     json_t *object = json_object();
     bench_set_integer(object, "threads", l->threads);
-    bench_set_integer(object, "bound", l->limits.bound);
-    json_object_set_new(object, "disturbed", json_boolean(roofline_disturbed(&l->limits)));
+    bench_set_integer(object, "bound", l->bound);
+    json_object_set_new(object, "disturbed", json_boolean(roofline_disturbed(l)));
     json_t *isas = json_object();
     for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
-        if (!(l->limits.peak[i].gflops > 0))
+        if (!(l->peak[i].gflops > 0))
             continue;
         json_t *isa = json_object();
-        bench_set_real(isa, "fma_gflops", l->limits.peak[i].gflops);
-        bench_set_real(isa, "ghz", l->limits.peak[i].ghz);
-        bench_set_real(isa, "fma_cpu_share", l->limits.peak[i].cpu_share);
-        bench_set_real(isa, "exp_g", l->limits.exp_g[i]);
-        bench_set_real(isa, "exp_cpu_share", l->limits.exp_cpu_share[i]);
+        bench_set_real(isa, "fma_gflops", l->peak[i].gflops);
+        bench_set_real(isa, "ghz", l->peak[i].ghz);
+        bench_set_real(isa, "fma_cpu_share", l->peak[i].cpu_share);
+        bench_set_real(isa, "exp_g", l->exp_g[i]);
+        bench_set_real(isa, "exp_cpu_share", l->exp_cpu_share[i]);
         json_object_set_new(isas, attn_isa_name(i), isa);
     }
     json_object_set_new(object, "isa", isas);
     json_t *levels = json_object();
     for (int i = 0; i < ROOFLINE_LEVELS; i++) {
-        if (!(l->limits.level[i].read_gbs > 0))
+        if (!(l->level[i].read_gbs > 0))
             continue;
         json_t *level = json_object();
-        bench_set_integer(level, "bytes", l->limits.level[i].bytes);
+        bench_set_integer(level, "bytes", l->level[i].bytes);
         if (i < ROOFLINE_MEMORY)
-            bench_set_integer(level, "holds_bytes", l->limits.level[i].holds_bytes);
-        bench_set_real(level, "read_gbs", l->limits.level[i].read_gbs);
-        bench_set_real(level, "read_cpu_share", l->limits.level[i].read_cpu_share);
-        bench_set_real(level, "copy_gbs", l->limits.level[i].copy_gbs);
-        bench_set_real(level, "copy_cpu_share", l->limits.level[i].copy_cpu_share);
+            bench_set_integer(level, "holds_bytes", l->level[i].holds_bytes);
+        bench_set_real(level, "read_gbs", l->level[i].read_gbs);
+        bench_set_real(level, "read_cpu_share", l->level[i].read_cpu_share);
+        bench_set_real(level, "copy_gbs", l->level[i].copy_gbs);
+        bench_set_real(level, "copy_cpu_share", l->level[i].copy_cpu_share);
         json_object_set_new(levels, machine_level_key(i), level);
     }
     json_object_set_new(object, "level", levels);
     json_t *readings = json_array();
-    for (int i = 0; i < l->limits.readings; i++) {
-        const roofline_reading *reading = &l->limits.reading[i];
+    for (int i = 0; i < l->readings; i++) {
+        const roofline_reading *reading = &l->reading[i];
         json_t *entry = json_object();
         bench_set_integer(entry, "bytes", reading->bytes);
         bench_set_real(entry, "gbs", reading->gbs);

@@ -130,13 +130,7 @@ static int count_kernel(bench_row *row) {
     const attn_kernels *kernels;
     if (attn_dispatch(row->isa, &kernels, &error) != ATTN_OK)
         return cli_error("%s", error.text);
-    const bench_kernel_run run = {
-        .kernels = kernels,
-        .n = row->n,
-        .head_dim = row->problem.head_dim,
-        .value_dim = row->problem.value_dim,
-        .dtype = row->problem.dtype,
-    };
+    const bench_kernel_run run = bench_kernel_of_row(row, kernels);
     row->flops_useful = row->flops_executed = row->flops_dense =
         row->kernel->flops ? row->kernel->flops(&run) : 0;
     row->exps = row->kernel->exps ? row->kernel->exps(&run) : 0;
@@ -152,8 +146,7 @@ static int count_kernel(bench_row *row) {
 int bench_row_count(bench_row *row) {
     if (row->kind == BENCH_KERNEL)
         return count_kernel(row);
-    const attn_options options = {
-        .isa = row->isa, .algorithm = row->algorithm, .tuning = row->tuning, .threads = row->threads};
+    const attn_options options = bench_row_options(row);
     attn_plan *plan;
     attn_error error;
     switch (attn_plan_create(&row->problem, &options, &plan, &error)) {

@@ -84,11 +84,7 @@ static void *make_tensor(role which, bench_data data, attn_dtype dtype, int64_t 
     uint64_t state = seed;
     for (int64_t r = 0, i = 0; r < matrices * rows; r++) {
         for (int64_t c = 0; c < width; c++, i++) {
-            const float x = element(which, data, r % rows, rows, head_dim, &state);
-            if (dtype == ATTN_F32)
-                ((float *)memory)[i] = x;
-            else
-                ((uint16_t *)memory)[i] = dtype == ATTN_F16 ? attn_f32_to_f16(x) : attn_f32_to_bf16(x);
+            bench_store(memory, i, dtype, element(which, data, r % rows, rows, head_dim, &state));
         }
     }
     return memory;

@@ -28,6 +28,14 @@ const char *bench_data_note(bench_data data); /* one line for the help page */
 /* The next number of a SplitMix64 generator. */
 uint64_t bench_random(uint64_t *state);
 
+/* element[i] = x, rounded to the type. */
+static inline void bench_store(void *element, int64_t i, attn_dtype dtype, float x) {
+    if (dtype == ATTN_F32)
+        ((float *)element)[i] = x;
+    else
+        ((uint16_t *)element)[i] = dtype == ATTN_F16 ? attn_f32_to_f16(x) : attn_f32_to_bf16(x);
+}
+
 /* Memory aligned to 64 bytes and touched; NULL when there is none. Released with free. */
 void *bench_alloc(int64_t bytes);
 

@@ -38,8 +38,7 @@ bool bench_row_fits(const bench_row *row, int64_t memory_bytes, attn_error *erro
 static bool make_attention(bench_instance *instance, uint64_t seed, attn_error *error) {
     const bench_row *row = instance->row;
     const attn_problem *p = &row->problem;
-    const attn_options options = {
-        .isa = row->isa, .algorithm = row->algorithm, .tuning = row->tuning, .threads = row->threads};
+    const attn_options options = bench_row_options(row);
     if (attn_plan_create(p, &options, &instance->plan, error) != ATTN_OK)
         return false;
     const int64_t workspace_bytes = instance->threads * attn_plan_info(instance->plan).workspace_bytes;
@@ -76,13 +75,7 @@ static bool make_attention(bench_instance *instance, uint64_t seed, attn_error *
 static bool make_kernel(bench_instance *instance, uint64_t seed, attn_error *error) {
     const bench_row *row = instance->row;
     bench_kernel_run *run = &instance->kernel_run;
-    *run = (bench_kernel_run){
-        .kernels = instance->kernels,
-        .n = row->n,
-        .head_dim = row->problem.head_dim,
-        .value_dim = row->problem.value_dim,
-        .dtype = row->problem.dtype,
-    };
+    *run = bench_kernel_of_row(row, instance->kernels);
     if (!row->kernel->prepare(run, seed)) {
         attn_fail(error, ATTN_NO_MEMORY, "not enough memory");
         return false;

@@ -15,7 +15,7 @@ double bench_pct_peak(const bench_row *row) {
     return 100 * row->flops_useful / r->median_ns / r->peak_gflops;
 }
 
-static const bench_limits *find_limits(const bench_session *session, int threads) {
+static const roofline *find_limits(const bench_session *session, int threads) {
     for (int i = 0; i < session->limits_count; i++) {
         if (session->limits[i].threads == threads)
             return &session->limits[i];
@@ -47,13 +47,13 @@ int bench_level_of(const roofline *r, const bench_stream *s, int threads, double
 
 bench_reading bench_row_reading(const bench_session *session, const bench_row *row) {
     bench_reading reading = {.level = ROOFLINE_MEMORY};
-    const bench_limits *l = find_limits(session, row->threads);
+    const roofline *l = find_limits(session, row->threads);
     double longest = -1;
     for (int i = 0; l && i < BENCH_STREAMS; i++) {
         const bench_stream *s = &row->stream[i];
         double bytes;
-        const int level = bench_level_of(&l->limits, s, row->threads, &bytes);
-        const double gbs = roofline_read_best(&l->limits, bytes)->gbs;
+        const int level = bench_level_of(l, s, row->threads, &bytes);
+        const double gbs = roofline_read_best(l, bytes)->gbs;
         if (!(gbs > 0))
             return (bench_reading){.level = level};
         const double ns = s->bytes / gbs;
@@ -78,7 +78,7 @@ bool bench_raise_bandwidth(bench_session *session, const bench_row *row, double 
     const bench_reading reading = bench_row_reading(session, row);
     for (int i = 0; reading.known && i < session->limits_count; i++) {
         if (session->limits[i].threads == row->threads)
-            roofline_raise(&session->limits[i].limits, reading.bytes, gbs);
+            roofline_raise(&session->limits[i], reading.bytes, gbs);
     }
     return reading.known;
 }
@@ -86,25 +86,22 @@ bool bench_raise_bandwidth(bench_session *session, const bench_row *row, double 
 /* The clock alone decides how fast a thread reads its own caches, and nothing is read faster than the first.
  */
 bool bench_bandwidth_is_fixed(const bench_session *session, const bench_row *row) {
-    const bench_limits *l = find_limits(session, row->threads);
+    const roofline *l = find_limits(session, row->threads);
     const bench_reading reading = bench_row_reading(session, row);
     if (!l || !reading.known)
         return false;
     int last = MACHINE_CACHE_LEVELS - 1;
-    while (last > 0 && !(l->limits.level[last].read_gbs > 0))
+    while (last > 0 && !(l->level[last].read_gbs > 0))
         last--;
-    const double fastest = roofline_read_best(&l->limits, 0)->gbs;
+    const double fastest = roofline_read_best(l, 0)->gbs;
     return reading.level < last || row->bytes_read / row->result.median_ns > BENCH_FAULT_PCT / 100 * fastest;
 }
 
 bool bench_shares_of(const bench_session *session, const bench_row *row, bench_shares *shares) {
-    const bench_limits *l = find_limits(session, row->threads);
+    const roofline *l = find_limits(session, row->threads);
     shares->bandwidth = bench_pct_bandwidth(session, row, &shares->level);
-    double exp_g = 0;
-    for (int i = 0; l && i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
-        if (row->info.isa && strcmp(attn_isa_name(i), row->info.isa) == 0)
-            exp_g = l->limits.exp_g[i];
-    }
+    const int isa = roofline_isa(row->info.isa);
+    const double exp_g = l && isa >= 0 ? l->exp_g[isa] : 0;
     if (!bench_row_reading(session, row).known || !(exp_g > 0) || !(row->result.peak_gflops > 0))
         return false;
     const double percent = 100 / row->result.median_ns;

@@ -18,11 +18,7 @@ static void *make_source(const bench_kernel_run *run, attn_dtype dtype, int64_t 
     void *memory = bench_alloc(count * (int64_t)attn_dtype_bytes(dtype));
     uint64_t state = seed ^ (uint64_t)run->n;
     for (int64_t i = 0; memory && i < count; i++) {
-        const float x = (float)((int64_t)bench_random(&state) >> 40) * 0x1p-22f;
-        if (dtype == ATTN_F32)
-            ((float *)memory)[i] = x;
-        else
-            ((uint16_t *)memory)[i] = dtype == ATTN_F16 ? attn_f32_to_f16(x) : attn_f32_to_bf16(x);
+        bench_store(memory, i, dtype, (float)((int64_t)bench_random(&state) >> 40) * 0x1p-22f);
     }
     return memory;
 }

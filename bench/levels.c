@@ -17,7 +17,7 @@ static int sharers_in_use(const machine *m, const machine_pu *pu, int level, con
     return users > 0 ? users : 1;
 }
 
-static int64_t whole_lines(int64_t bytes) {
+static int64_t round_down(int64_t bytes) {
     return bytes / 256 * 256;
 }
 
@@ -60,7 +60,7 @@ static void choose_readings(roofline *r) {
         const double bytes = (double)first * exp2(step / 2.0);
         if (bytes >= (double)last)
             return;
-        add_reading(r, whole_lines((int64_t)bytes));
+        add_reading(r, round_down((int64_t)bytes));
     }
 }
 
@@ -71,7 +71,7 @@ static int64_t choose_memory(const machine *m, int threads, int64_t last_share) 
     bytes = bytes * threads < least ? least / threads : bytes;
     const int64_t most = m->memory_bytes ? m->memory_bytes / 8 / threads : INT64_MAX;
     bytes = bytes < most ? bytes : most;
-    return bytes >= 2 * last_share ? whole_lines(bytes) : 0;
+    return bytes >= 2 * last_share ? round_down(bytes) : 0;
 }
 
 void roofline_choose_sizes(const machine *m, const int *os_index, int threads, roofline *r) {
@@ -84,8 +84,8 @@ void roofline_choose_sizes(const machine *m, const int *os_index, int threads, r
             continue;
         figure->sharers = sharers_in_use(m, pu, level, os_index, threads);
         const int64_t share = pu->cache[level].bytes / figure->sharers;
-        figure->bytes = whole_lines(stand_in(share, below));
-        figure->holds_bytes = whole_lines(share);
+        figure->bytes = round_down(stand_in(share, below));
+        figure->holds_bytes = round_down(share);
         if (figure->holds_bytes < figure->bytes)
             figure->holds_bytes = figure->bytes;
         below = share;

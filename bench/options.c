@@ -217,18 +217,22 @@ static int read_options(int argc, char **argv, const machine *m, bench_config *c
 static int check_combination(const bench_config *c) {
     const struct {
         const char *name;
-        bool given;
-    } shape[] = {{"heads", c->heads},         {"kv-heads", c->kv_heads},     {"head-dim", c->head_dim},
-                 {"value-dim", c->value_dim}, {"queries", c->queries},       {"softcap", c->softcap > 0},
-                 {"alibi", c->alibi},         {"sink-logit", c->sink_logit}, {"batch", c->batch},
-                 {"data", c->data.count}};
-    const int preset_fixes = 8; /* batch and data are free */
+        bool given, preset, kernel; /* fixed by a preset, of use to a kernel */
+    } shape[] = {{"heads", c->heads, .preset = true},
+                 {"kv-heads", c->kv_heads, .preset = true},
+                 {"head-dim", c->head_dim, .preset = true, .kernel = true},
+                 {"value-dim", c->value_dim, .preset = true, .kernel = true},
+                 {"queries", c->queries, .preset = true},
+                 {"softcap", c->softcap > 0, .preset = true},
+                 {"alibi", c->alibi, .preset = true},
+                 {"sink-logit", c->sink_logit, .preset = true},
+                 {"batch", c->batch, .preset = false},
+                 {"data", c->data.count, .preset = false}};
     const bool attention = c->patterns.count || c->algorithms.count || c->stages || c->presets.count;
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
-        const bool dims = strcmp(shape[i].name, "head-dim") == 0 || strcmp(shape[i].name, "value-dim") == 0;
-        if (shape[i].given && c->presets.count && (int)i < preset_fixes)
+        if (shape[i].given && c->presets.count && shape[i].preset)
             return cli_error("--%s does not go with --preset, which fixes it", shape[i].name);
-        if (shape[i].given && c->kernels.count && !attention && !dims)
+        if (shape[i].given && c->kernels.count && !attention && !shape[i].kernel)
             return cli_error("--%s does not apply to --kernel", shape[i].name);
     }
     if (c->presets.count && c->patterns.count)

@@ -51,17 +51,6 @@ static void unescape(char *text) {
     *out = 0;
 }
 
-/* Whether `name` is one of the comma-separated `list`. */
-static bool in_list(const char *list, const char *name) {
-    size_t length = strlen(name);
-    for (const char *item = list; item; item = strchr(item, ',')) {
-        item += *item == ',';
-        if (strncmp(item, name, length) == 0 && (!item[length] || item[length] == ','))
-            return true;
-    }
-    return false;
-}
-
 /* This process's path in the hierarchy: of version 2, or of version 1's `controller`. */
 static bool own_path(const char *root, int version, const char *controller, char *path, size_t size) {
     char name[1024], line[2048];
@@ -78,7 +67,7 @@ static bool own_path(const char *root, int version, const char *controller, char
         *value++ = 0;
         ++controllers;
         if (version == 2 ? strncmp(line, "0:", 2) != 0 && strcmp(line, "0") != 0
-                         : !in_list(controllers, controller))
+                         : !sysfs_in_list(controllers, controller))
             continue;
         if (version == 2 && controllers[0])
             continue;
@@ -101,7 +90,7 @@ static bool cgroup_mount(char *line, int version, const char *controller, char *
         return false;
     if (strcmp(type, version == 2 ? "cgroup2" : "cgroup") != 0)
         return false;
-    if (version == 1 && !in_list(options, controller))
+    if (version == 1 && !sysfs_in_list(options, controller))
         return false;
     char *save = NULL, *field = strtok_r(line, " ", &save);
     for (int i = 0; field && i < 3; ++i)

@@ -103,6 +103,14 @@ double roofline_read(const attn_kernels *kernels, int64_t bytes, double millisec
     return figure.rate;
 }
 
+int roofline_isa(const char *name) {
+    for (int i = 0; name && i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i) {
+        if (strcmp(attn_isa_name(i), name) == 0)
+            return i;
+    }
+    return -1;
+}
+
 bool roofline_disturbed(const roofline *r) {
     bool disturbed = false;
     for (int i = 0; i < ROOFLINE_MAX_ISA; ++i)

@@ -66,6 +66,9 @@ typedef struct roofline {
     int readings;
 } roofline;
 
+/* Where the level stands in these arrays; -1 where it has no place, as NULL has none. */
+int roofline_isa(const char *name);
+
 /* ---- levels.c: what the readings say ---- */
 
 /* Chooses the working sets for threads on these PUs: of each level, and of the readings. */

@@ -1,6 +1,7 @@
 /* From options to rows: every combination that is asked for, its stable id, and what its plan counts. */
 #include "bench/bench.h"
 #include "bench/sha256.h"
+#include "bench/sysfs.h"
 #include "common/cli.h"
 
 #include <math.h>
@@ -80,17 +81,6 @@ static void format_pattern(bench_row *row) {
         memcpy(row->pattern, text, sizeof text);
 }
 
-/* Whether `name` is one of those in "A,B,C": a preset's name may begin another's. */
-static bool is_among(const char *list, const char *name) {
-    const size_t length = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
-            return true;
-    }
-    return false;
-}
-
 int bench_row_add(bench_rows *rows, const bench_row *row) {
     bench_row added = *row;
     if (added.kind != BENCH_KERNEL)
@@ -102,7 +92,7 @@ int bench_row_add(bench_rows *rows, const bench_row *row) {
         if (strcmp(there->id, added.id) != 0)
             continue;
         const size_t used = strlen(there->presets);
-        if (*added.presets && !is_among(there->presets, added.presets))
+        if (*added.presets && !sysfs_in_list(there->presets, added.presets))
             snprintf(there->presets + used, sizeof there->presets - used, ",%s", added.presets);
         return 0;
     }

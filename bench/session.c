@@ -89,13 +89,11 @@ bool bench_session_limits(bench_session *session) {
             known = known || session->limits[k].threads == threads;
         if (known)
             continue;
-        bench_limits *limits = &session->limits[session->limits_count];
-        limits->threads = threads;
+        roofline *limits = &session->limits[session->limits_count];
         attn_error error;
         const roofline_watch watch = {session->config->own_table ? bench_progress_limits : NULL, NULL,
                                       &bench_interrupted};
-        if (roofline_measure(session->host, threads, milliseconds, &limits->limits, &watch, &error) !=
-            ATTN_OK) {
+        if (roofline_measure(session->host, threads, milliseconds, limits, &watch, &error) != ATTN_OK) {
             fprintf(stderr, "attnscope bench: no limits for %d threads: %s\n", threads, error.text);
             continue;
         }

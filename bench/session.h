@@ -17,12 +17,6 @@ extern "C" {
  * say. */
 #define BENCH_FAULT_PCT 105
 
-/* Limits measured before the sweep, for one number of threads. */
-typedef struct bench_limits {
-    int threads;
-    roofline limits;
-} bench_limits;
-
 /* What a file that is resumed holds beside the rows asked for. All NULL and 0 where none is. */
 typedef struct bench_resumed {
     json_t *context; /* owned */
@@ -59,7 +53,7 @@ typedef struct bench_session {
     bench_rows *rows;
     bench_pool *pool;
     bench_counting *counting; /* owned; NULL before the first row */
-    bench_limits *limits;
+    roofline *limits;         /* measured before the sweep, for each number of threads; owned */
     int limits_count;
     bench_expectations expected;
 

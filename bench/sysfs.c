@@ -44,6 +44,16 @@ bool sysfs_line(char *text, size_t size, const char *root, const char *path, ...
     return found;
 }
 
+bool sysfs_in_list(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *item = list; item; item = strchr(item, ',')) {
+        item += *item == ',';
+        if (strncmp(item, name, length) == 0 && (!item[length] || item[length] == ','))
+            return true;
+    }
+    return false;
+}
+
 bool sysfs_parse_int(const char *text, int64_t min, int64_t max, int64_t *value) {
     bool negative = text[0] == '-';
     const char *digit = text + negative;

@@ -24,6 +24,9 @@ bool sysfs_parse_int(const char *text, int64_t min, int64_t max, int64_t *value)
 /* "48K", "32M", "512": bytes, positive. */
 bool sysfs_parse_bytes(const char *text, int64_t *bytes);
 
+/* Whether `name` is one of those in "A,B,C": it may begin or end another of them. */
+bool sysfs_in_list(const char *list, const char *name);
+
 /* A set of CPU numbers, as wide as Linux allows. */
 enum { SYSFS_CPUS = 8192 };
 typedef struct sysfs_cpus {

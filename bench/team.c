@@ -25,8 +25,6 @@ struct team {
 /* Spinning, since members must leave together; yielding after a while, since they may be more than
  * the cores that are free. pthread_barrier_t is missing on macOS and wakes too slowly. */
 static void barrier(team *t) {
-    if (!t)
-        return;
     int generation = atomic_load(&t->generation);
     if (atomic_fetch_add(&t->arrived, 1) + 1 == t->count) {
         atomic_store(&t->arrived, 0);

@@ -73,10 +73,8 @@ ATTN_API const char *attn_version(void); /* the library's, "MAJOR.MINOR.PATCH" *
  * An ISA level is a set of kernels and the CPU features they need: "scalar", "avx2", "avx512",
  * "neon". Levels are numbered from worst to best; a build holds those of its architecture. */
 
-ATTN_API int attn_isa_count(void); /* levels in this build, at least 1 */
-
-/* Name of level `index`, 0 <= index < attn_isa_count(); NULL outside. */
-ATTN_API const char *attn_isa_name(int index);
+ATTN_API int attn_isa_count(void);             /* levels in this build, at least 1 */
+ATTN_API const char *attn_isa_name(int index); /* 0 <= index < attn_isa_count(); NULL outside */
 
 /* ATTN_OK if this CPU and OS can run level `name`; otherwise ATTN_UNSUPPORTED (or ATTN_INVALID
  * for an unknown name) and the reason in `error`. */
@@ -166,11 +164,8 @@ typedef enum attn_dtype {
     ATTN_BF16, /* the upper half of a float32 */
 } attn_dtype;
 
-/* "f32", "f16", "bf16"; NULL for anything else. */
-ATTN_API const char *attn_dtype_name(attn_dtype dtype);
-
-/* Bytes of one element: 4, 2, 2; 0 for anything else. */
-ATTN_API size_t attn_dtype_bytes(attn_dtype dtype);
+ATTN_API const char *attn_dtype_name(attn_dtype dtype); /* "f32", "f16", "bf16"; NULL for anything else */
+ATTN_API size_t attn_dtype_bytes(attn_dtype dtype);     /* of one element: 4, 2, 2; 0 for anything else */
 
 typedef enum attn_algorithm {
     ATTN_AUTO = 0,
@@ -178,8 +173,7 @@ typedef enum attn_algorithm {
     ATTN_FLASH, /* tiles and online softmax, memory linear in the lengths */
 } attn_algorithm;
 
-/* "auto", "naive", "flash". */
-ATTN_API const char *attn_algorithm_name(attn_algorithm algorithm);
+ATTN_API const char *attn_algorithm_name(attn_algorithm algorithm); /* "auto", "naive", "flash" */
 
 /* Optional tensors that a problem may carry; the plan fixes which, execution brings them. */
 enum {

@@ -114,7 +114,7 @@ static void bytes_come_from_where_they_fit(void **state) {
 static void check_row(bench_row *row) {
     assert_int_equal(bench_row_count(row), 0);
     assert_string_equal(row->error, "");
-    bench_limits limits = {1, make_roofline(1, 0x1p25)};
+    roofline limits = make_roofline(1, 0x1p25);
     const bench_session session = {.limits = &limits, .limits_count = 1};
     const double read = row->stream[0].bytes + row->stream[1].bytes;
     assert_true(fabs(read - row->bytes_read) <= 1e-12 * read &&
@@ -128,9 +128,9 @@ static void check_row(bench_row *row) {
     assert_true(read > 0 ? fabs(percent - 100) < 1e-9 : percent == 0);
     assert_int_equal(level, reading.level);
     if (level < ROOFLINE_MEMORY)
-        assert_true(reading.bytes <= (double)limits.limits.level[level].holds_bytes);
+        assert_true(reading.bytes <= (double)limits.level[level].holds_bytes);
     if (level > 0)
-        assert_true(reading.bytes > (double)limits.limits.level[level - 1].holds_bytes);
+        assert_true(reading.bytes > (double)limits.level[level - 1].holds_bytes);
 }
 
 static void every_row_is_placed(void **state) {
@@ -182,7 +182,7 @@ static void stages_touch_what_they_work_on(void **state) {
  * others take their part of a cache or of memory, perhaps the limit. */
 static void faults_are_told_from_doubts(void **state) {
     (void)state;
-    bench_limits limits = {1, make_roofline(1, 0x1p25)};
+    roofline limits = make_roofline(1, 0x1p25);
     bench_session session = {.limits = &limits, .limits_count = 1};
     static const bool fixed[ROOFLINE_LEVELS] = {true, true, false, false};
     static const int64_t n[ROOFLINE_LEVELS] = {1 << 12, 1 << 17, 1 << 20, 1 << 26};
@@ -203,7 +203,7 @@ static void faults_are_told_from_doubts(void **state) {
         assert_true(bench_raise_bandwidth(&session, &row, 2000));
         assert_true(bench_row_reading(&session, &row).ns == row.bytes_read / 2000);
         assert_false(level > MACHINE_L2 && bench_bandwidth_is_fixed(&session, &row));
-        limits.limits = make_roofline(1, 0x1p25);
+        limits = make_roofline(1, 0x1p25);
         session.limits_count = 0;
         assert_false(bench_bandwidth_is_fixed(&session, &row) || bench_raise_bandwidth(&session, &row, 1));
         session.limits_count = 1;
@@ -262,10 +262,10 @@ static void above_the_peak_is_a_fault(void **state) {
  */
 static void above_the_bandwidth_is_a_fault_or_flagged(void **state) {
     (void)state;
-    bench_limits limits = {1, make_roofline(1, 0x1p25)};
-    for (int i = 0; i < limits.limits.readings; i++)
-        limits.limits.reading[i].gbs *= 1e6;
-    roofline_judge_levels(&limits.limits);
+    roofline limits = make_roofline(1, 0x1p25);
+    for (int i = 0; i < limits.readings; i++)
+        limits.reading[i].gbs *= 1e6;
+    roofline_judge_levels(&limits);
     bench_session session = make_session(1e12);
     session.limits = &limits;
     session.limits_count = 1;

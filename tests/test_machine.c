@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "bench/sysfs.h"
 #include "tests/machines.h"
 
 #ifdef HAVE_HWLOC
@@ -304,12 +305,27 @@ static void test_sources_agree(void **state) {
     machine_free(b);
 }
 
+/* Guards lists of names: whole ones are found wherever they stand, and no part of one. */
+static void test_lists(void **state) {
+    static const struct {
+        const char *list, *name;
+        bool there;
+    } lists[] = {{"cpu", "cpu", true},           {"cpu,cpuacct", "cpu", true}, {"cpuacct,cpu", "cpu", true},
+                 {"a,cpu,b", "cpu", true},       {"cpuacct", "cpu", false},    {"xcpu", "cpu", false},
+                 {"xcpu,cpuacct", "cpu", false}, {"cpu", "cpuacct", false},    {"", "cpu", false},
+                 {",cpu", "cpu", true},          {"a, cpu", "cpu", false}};
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        if (sysfs_in_list(lists[i].list, lists[i].name) != lists[i].there)
+            test_fail("'%s' in '%s'", lists[i].name, lists[i].list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_sockets),  cmocka_unit_test(test_numa),
         cmocka_unit_test(test_restricted),   cmocka_unit_test(test_hybrid),
         cmocka_unit_test(test_sys_topology), cmocka_unit_test(test_nothing_readable),
         cmocka_unit_test(test_frequency),    cmocka_unit_test(test_sources_agree),
+        cmocka_unit_test(test_lists),
     };
     return test_run("machine", tests, COUNT_OF(tests));
 }
