@@ -138,8 +138,8 @@ def compare(first: Sequence[Point], second: Sequence[Point]) -> Comparison | Non
         return None
     disturbed = tuple(a.n for a, b in common if a.disturbed or b.disturbed)
     pairs = [(a, b) for a, b in common if not (a.disturbed or b.disturbed)]
-    if len(pairs) < 2:
-        return Comparison(tuple(a.n for a, _ in pairs), (0,) * len(pairs), (), (), (), disturbed)
+    if not pairs:
+        return Comparison((), (), (), (), (), disturbed)
     lengths = [a.n for a, _ in pairs]
     difference = np.log([a.quiet / b.quiet for a, b in pairs])
     # What two undisturbed measurements differ by is in no sample of either.

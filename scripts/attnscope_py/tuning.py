@@ -50,13 +50,15 @@ def _choices(crossover: Crossover) -> list[Choice]:
             reason,
         )
 
+    # The first length speaks for all that are shorter, unless rows there were disturbed: then nothing is known of them.
+    start = found.lengths[0] if any(n < found.lengths[0] for n in found.disturbed) else 0
     measured = f"measured from n = {found.lengths[0]} to {found.lengths[-1]}"
     if not found.crossings:
         first = names[found.faster] if found.faster is not None else LEAN
         why = crossover.text if found.faster is not None else f"{crossover.text}; {LEAN} needs less memory"
-        return [choice(0, 0, 0, first, f"{why}; {measured}")]
+        return [choice(start, start, start, first, f"{why}; {measured}")]
     below = names[1 - found.crossings[0].faster_above]
-    result = [choice(0, 0, 0, below, f"{below} is faster at the smallest n; {measured}")]
+    result = [choice(start, start, start, below, f"{below} is faster at the smallest n; {measured}")]
     for c in found.crossings:
         middle = c.n if c.n is not None else math.sqrt(c.low * c.high)
         result.append(choice(middle, c.low, c.high, names[c.faster_above], c.text(names)))

@@ -1,13 +1,17 @@
 """What is not decided: an interval of rows that other work disturbed says nothing, one of the others still does."""
 
+import json
+import math
 import re
 
 import pytest
 import synthetic
-from attnscope_py import analysis, analysis_tables, comparisons, record, tuning
+from attnscope_py import analysis, analysis_tables, comparisons, record, text_table, tuning
 from attnscope_py import statistics as st
 from attnscope_py.crossover import NOT_DECIDED
 from attnscope_py.reading import load_run
+from hypothesis import example, given, settings
+from hypothesis import strategies as hs
 from words import leading
 
 PLANTED = 700  # where naive and flash take the same
@@ -33,6 +37,76 @@ def rows_of(disturbed=(), isas=("scalar", "avx2")):
 def sections_of(tmp_path, rows):
     run = load_run(synthetic.write(tmp_path / "r.json", rows))
     return run, analysis.sections([run])
+
+
+# Guards every mix of disturbed rows, down to one clean length in common and none: the object, its tables and the words
+# are all made, at the lengths that are clean, each with its ratio; and no two that differ decide with fewer than two.
+@settings(deadline=None, max_examples=60)
+@given(hs.lists(hs.sampled_from([0, 1, 2, 3]), min_size=8, max_size=8))
+@example([1, 0, 2, 1, 3, 3, 3, 3])
+def test_any_mix_of_disturbed_rows(tmp_path_factory, mix):
+    lengths = synthetic.LENGTHS[: len(mix) // 2]
+    rows = []
+    for i, n in enumerate(lengths):
+        for k, (pattern, algorithm) in enumerate(
+            (("dense", "naive"), ("dense", "flash"), ("window=256", "flash"), ("causal", "naive"))
+        ):
+            slow = mix[(i * 2 + k // 2) % len(mix)] >> k % 2 & 1
+            samples = [(5 + k) * n**1.9 * (1 + 0.001 * j) for j in range(7)]
+            rows += [
+                synthetic.row(pattern, algorithm, "avx2", n, samples, threads=t, cpu_share=0.6 if slow else 1)
+                for t in (1, 2)
+            ]
+    run, sections = sections_of(tmp_path_factory.mktemp("mix"), rows)
+    crossed = comparisons.crossovers(sections)
+    made = record.analysis_object(sections)
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert len(made["crossovers"]) == len(crossed)
+    for c in made["crossovers"]:
+        clean = [entry["n"] for entry in c["lengths"]]
+        assert sorted(clean + c["left_out"]) == list(lengths)
+        assert all(entry["ratio"]["value"] > 0 for entry in c["lengths"])
+        assert (NOT_DECIDED in c["text"]) == (len(clean) < 2)
+    assert analysis_tables.of_run(sections, crossed, run)
+    assert leading(sections, run) and text_table.text_table(sections, [run])
+    for entry in tuning.choices(crossed):
+        c = next(c for c in crossed if c.kind == "algorithm" and c.where == f"{entry.pattern}, {entry.isa}")
+        assert entry.to_n == c.found.lengths[-1]
+        assert entry.from_n in (0, c.found.lengths[0]) or c.found.crossings
+
+
+# Guards what a disturbed stretch at the small lengths would say of them: nothing, so that no entry speaks for them. A
+# stretch elsewhere leaves the first entry as it was.
+@pytest.mark.parametrize(
+    ("disturbed", "expected"),
+    [
+        ((128, 256, 512), [(1024, "flash")]),
+        ((128,), [(256, "naive"), (700, "flash")]),
+        ((8192,), [(0, "naive"), (700, "flash")]),
+        ((256, 4096), [(0, "naive"), (700, "flash")]),
+    ],
+)
+def test_tuning_does_not_begin_below_a_clean_length(tmp_path, disturbed, expected):
+    rows = [
+        r | ({"cpu_share": 1} if r["algorithm"] == "flash" else {}) for r in rows_of(disturbed, ("avx2",))
+    ]
+    _, sections = sections_of(tmp_path, rows)
+    found = tuning.choices(comparisons.crossovers(sections))
+    assert [(e.from_n, e.algorithm) for e in found] == [
+        (pytest.approx(n, abs=20), name) for n, name in expected
+    ]
+    assert all(e.from_low <= e.from_n <= e.from_high for e in found)
+    clean = [n for n in synthetic.LENGTHS if n not in disturbed]
+    assert {e.to_n for e in found} == {clean[-1]}
+
+
+# Guards the position of an entry where a crossover has none: in the middle of the two lengths, as a ratio.
+def test_tuning_between_two_lengths(tmp_path):
+    _, sections = sections_of(tmp_path, rows_of((512, 1024), ("avx2",)))
+    below, above = tuning.choices(comparisons.crossovers(sections))
+    assert (below.from_n, below.algorithm) == (0, "naive")
+    assert (above.algorithm, above.from_low, above.from_high) == ("flash", 256, 2048)
+    assert above.from_n == math.ceil(math.sqrt(256 * 2048)) and "between 256 and 2048" in above.reason
 
 
 def naive_flash(sections):
