@@ -161,13 +161,11 @@ static inline bool bench_row_waits(const bench_row *row) {
     return !*row->left_out && !*row->error && !row->there;
 }
 
-/* What the row asks of the library beside its problem; of a row of a kernel, what that is run on, still
- * without operands. */
+/* What the row asks of the library beside its problem. */
 static inline attn_options bench_row_options(const bench_row *row) {
     const attn_options options = {row->isa, row->algorithm, row->tuning, row->threads};
     return options;
 }
-bench_kernel_run bench_kernel_of_row(const bench_row *row, const attn_kernels *kernels);
 
 typedef struct bench_rows {
     bench_row *row;
@@ -267,6 +265,8 @@ void bench_rows_free(bench_rows *rows);
 int bench_row_add(bench_rows *rows, const bench_row *row);
 /* Counts pairs, FLOPs and bytes, or notes in the row why the library refuses it. 0, or an exit code. */
 int bench_row_count(bench_row *row);
+/* What the kernel of the row is run on, still without operands. */
+bench_kernel_run bench_kernel_of_row(const bench_row *row, const attn_kernels *kernels);
 /* Counts again by what an execution did, where tensors have their say, as a bias of -inf does. */
 void bench_row_recount(bench_row *row, const attn_counts *counts);
 /* Writes the stable id; false when it does not fit. */

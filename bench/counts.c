@@ -125,6 +125,16 @@ void bench_row_recount(bench_row *row, const attn_counts *counts) {
         count_pairs(row);
 }
 
+bench_kernel_run bench_kernel_of_row(const bench_row *row, const attn_kernels *kernels) {
+    return (bench_kernel_run){
+        .kernels = kernels,
+        .n = row->n,
+        .head_dim = row->problem.head_dim,
+        .value_dim = row->problem.value_dim,
+        .dtype = row->problem.dtype,
+    };
+}
+
 static int count_kernel(bench_row *row) {
     attn_error error;
     const attn_kernels *kernels;

@@ -12,16 +12,6 @@ const bench_kernel *bench_kernel_find(const char *name) {
     return NULL;
 }
 
-bench_kernel_run bench_kernel_of_row(const bench_row *row, const attn_kernels *kernels) {
-    return (bench_kernel_run){
-        .kernels = kernels,
-        .n = row->n,
-        .head_dim = row->problem.head_dim,
-        .value_dim = row->problem.value_dim,
-        .dtype = row->problem.dtype,
-    };
-}
-
 void bench_kernel_free(bench_kernel_run *run) {
     free(run->in);
     free(run->left);
