@@ -187,7 +187,6 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         bytes_compulsory=_number(row, "bytes_compulsory", where),
         pct_peak=_number(row, "pct_peak", where),
         pct_bandwidth=_number(row, "pct_bandwidth", where),
-        bandwidth_level=_string(row, "bandwidth_level"),
         limited_by=limited_by,
         limit_pct=_number(row, f"limit_{limited_by.partition('(')[0]}_pct", where) if limited_by else None,
         effective_ghz=_number(row, "effective_ghz", where),

@@ -50,7 +50,6 @@ class Row:
     bytes_compulsory: float | None
     pct_peak: float | None
     pct_bandwidth: float | None
-    bandwidth_level: str | None  # of memory, that pct_bandwidth speaks of
     limited_by: str | None  # the limit that the row is nearest to: "compute", "bandwidth(l2)", "overhead"
     limit_pct: float | None  # of the row's time, that this limit alone would take
     effective_ghz: float | None

@@ -57,19 +57,14 @@ def median_interval(samples: Sequence[float]) -> Median:
 
 @dataclass(frozen=True)
 class Exponent:
-    """Slope of log t over log n: t grows as n^value. The line is t = exp(intercept) * n^value."""
+    """Slope of log t over log n: t grows as n^value."""
 
     value: float
     low: float
     high: float
-    intercept: float
     n_low: int
     n_high: int
     points: int
-
-    def at(self, n: float) -> float:
-        """The fitted line at n, in the unit of the times."""
-        return float(np.exp(self.intercept) * n**self.value)
 
 
 def _pairwise_median_slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -140,7 +135,6 @@ def exponent(
         value,
         value - (value - low) * wider,
         value + (high - value) * wider,
-        float(fit.intercept),
         int(min(lengths)),
         int(max(lengths)),
         m,
