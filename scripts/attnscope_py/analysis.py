@@ -115,6 +115,14 @@ class AgainstDense:
             return None
         return st.Ratio(*(v / self.pair_ratio for v in (self.ratio.value, self.ratio.low, self.ratio.high)))
 
+    @property
+    def efficiency_percent(self) -> tuple[float, float, float]:
+        """Value and interval as charts show them; only where there is an efficiency."""
+        found = self.efficiency_interval
+        if not found:
+            raise ValueError(f"{self.variant.label} has no efficiency")
+        return 100 * found.value, 100 * found.low, 100 * found.high
+
 
 @dataclass(frozen=True)
 class StageShare:

@@ -92,8 +92,8 @@ def _efficiencies(section: Section, best: Sequence[Series]) -> list[_Dot]:
             if a.run is s.run and a.variant == s.variant and a.isa == s.isa and a.efficiency
         ]
         for a in sorted(of, key=lambda a: a.n)[-1:]:
-            low, high = 100 * a.ratio.low / a.pair_ratio, 100 * a.ratio.high / a.pair_ratio
-            dots.append(_Dot(s.run, s.variant, s.isa, f"{a.n}", 100 * a.efficiency, low, high, a.disturbed))
+            value, low, high = a.efficiency_percent
+            dots.append(_Dot(s.run, s.variant, s.isa, f"{a.n}", value, low, high, a.disturbed))
     return dots
 
 

@@ -19,14 +19,7 @@ def _ticks(axis: axes.LogAxis) -> list[float]:
 def _quantity(found: dict[tuple, AgainstDense], series: list[Series]) -> lines.Quantity:
     def values(s: Series) -> list[lines.Shown]:
         return [
-            lines.Shown(
-                p.n,
-                p.row,
-                100 * of.efficiency,
-                100 * of.ratio.low / of.pair_ratio,
-                100 * of.ratio.high / of.pair_ratio,
-                of.disturbed,
-            )
+            lines.Shown(p.n, p.row, *of.efficiency_percent, of.disturbed)
             for p in s.points
             if (of := found.get((id(s.run), s.variant, s.isa, p.n)))
         ]
@@ -85,8 +78,8 @@ def efficiency(section: Section, marks: theme.Marks, suffix: str) -> Figure | No
             f"{a.n}",
             f"{formats.significant(a.ratio.value)}x",
             f"{formats.significant(a.pair_ratio)}x",
-            f"{100 * a.efficiency:.1f} %",
-            f"{100 * a.ratio.low / a.pair_ratio:.1f} to {100 * a.ratio.high / a.pair_ratio:.1f} %",
+            f"{a.efficiency_percent[0]:.1f} %",
+            f"{a.efficiency_percent[1]:.1f} to {a.efficiency_percent[2]:.1f} %",
             "disturbed" if a.disturbed else "",
         )
         for a in found.values()
