@@ -5,17 +5,21 @@ Guards against what the machine code cannot show: tzcnt has the bytes of "rep bs
 on one without BMI it gives another value for zero. A compiler that may not use BMI writes these bytes only where the
 operand is not zero."""
 
+import os
 import re
 import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from build_trees import AUDITED, Compilation, arm_tree, compilations, tree, up_to_date
 from compiler_macros import faults_of_flags, macros
-from testrunner.levels import ROOT, required
+from testrunner.levels import required
 
 # Extensions whose instructions have the bytes of others: tzcnt; prefixes that other processors ignore.
 SILENT = {"__BMI__", "__HLE__", "__MPX__"}
+_SILENT = re.compile(r"\b(?:tzcnt[wlq]?|xacquire|xrelease|bnd)\b", re.IGNORECASE)
 _LEVEL = re.compile(r"libkernels_(\w+)\.a\.p$")
 
 
@@ -101,18 +105,86 @@ def test_what_the_flags_do_not_show(tmp_path):
     assert fault(Compilation(where, (str(wrapper), "-c", "x.c")), "x86") == "may use __BMI__"
 
 
-# Guards the one other way to instructions that no flag names: a function or a part of a file with a target of its own,
-# and assembly.
-def test_no_source_has_a_target_of_its_own():
-    target = re.compile(
-        r"__attribute__\s*\(\(.*\btarget|pragma\s+(?:GCC|clang)\s+(?:target|attribute)|_Pragma\(\"(?:GCC|clang) target"
-    )
-    silent = re.compile(r"\b(?:tzcnt|xacquire|xrelease|bnd)\b")
-    sources = [path for top in AUDITED for path in sorted((ROOT / top).rglob("*.[ch]*"))]
-    assert len(sources) > 100
-    texts = {str(path.relative_to(ROOT)): path.read_text() for path in sources}
-    assert [name for name, text in texts.items() if target.search(text) or silent.search(text)] == []
-    assert target.search('__attribute__((target("bmi")))') and target.search('#pragma GCC target("bmi")')
+def assembly(one, place):
+    """What the compiler writes for the assembler by an object's command: there tzcnt has its name."""
+    words, kept = iter(one.words), []
+    for word in words:
+        if word in ("-o", "-MQ", "-MF", "-MT"):
+            next(words)
+        elif word not in ("-c", "-MD", "-MMD"):
+            kept.append(word)
+    done = subprocess.run([*kept, "-S", "-o", "-"], cwd=place, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{one.path}: {done.stderr[-2000:]}"
+    return done.stdout
+
+
+def silent(text):
+    """Instructions of a compiler's assembly that have the bytes of others, or are prefixes that others ignore."""
+    text = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', text)
+    lines = [line.split("#")[0] for line in text.splitlines()]
+    statements = [part.strip() for line in lines for part in line.split(";")]
+    assert any(re.match(r"(?:ret|jmp|call)", part) for part in statements), "no code: link-time optimisation?"
+    return [part for part in statements if not part.startswith(".") and _SILENT.search(part)]
+
+
+# Guards the other way to instructions, that no flag names: a function or a part of a file with a target of its own,
+# however that is written, and assembly.
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_assembly_of_x86(compiler):
+    place = tree(compiler)
+    found = audited(place)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        faults = dict(zip(found, pool.map(lambda one: silent(assembly(one, place)), found), strict=True))
+    assert {str(one.path): lines[:3] for one, lines in faults.items() if lines} == {}
+
+
+_ZEROS = "{ return x ? (unsigned)__builtin_ctz(x) : 32u; }"
+
+
+# Guards that test itself: what it must find, in any of its spellings, and what every x86-64 knows.
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"unsigned f(unsigned x) {_ZEROS}", ""),
+        ("unsigned f(unsigned x) { return (unsigned)__builtin_ctz(x); }", ""),
+        ('const char *f(void) { return "a; tzcnt"; }', ""),
+        (f'__attribute__((target("bmi"))) unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        (f'__attribute__((__target__("bmi"))) unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        (f'__attribute__((noinline,\n  target(\n"bmi"))) unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        (f'#define OWN(x) __attribute__((tar##x("arch=haswell")))\nOWN(get) unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        ('unsigned f(unsigned x) { __asm__("tzcntl %1, %0" : "=r"(x) : "r"(x)); return x; }', "tzcntl"),
+        ('unsigned f(unsigned x) { __asm__("nop; TZCNT %1, %0" : "=r"(x) : "r"(x)); return x; }', "tzcnt"),
+        ('unsigned long f(unsigned long x) { __asm__("tz" "cntq %1, %0" : "=r"(x) : "r"(x)); return x; }', "tzcntq"),
+        ('void f(int *x) { __asm__ volatile("xacquire lock incl %0" : "+m"(*x)); }', "xacquire"),
+    ],
+)  # fmt: skip
+def test_assembly_is_refused(tmp_path, compiler, code, expected):
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    (tmp_path / "a.c").write_text(code + "\nint main(void) { return 0; }\n")
+    words = f"{compiler} -std=c2x -O2 -MD -MQ a.o -MF a.o.d -o a.o -c a.c".split()
+    if "x86_64" not in subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True).stdout:
+        pytest.skip(f"{compiler} compiles for another machine")
+    found = silent(assembly(Compilation(Path("a.o"), tuple(words)), tmp_path))
+    assert [line.lower() for line in found if expected in line.lower()] if expected else found == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.c"]
+
+
+# Guards the spellings that one compiler alone knows.
+@pytest.mark.parametrize(
+    ("compiler", "code", "expected"),
+    [
+        ("gcc", f'[[gnu::target("bmi")]] unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        ("gcc", f'_Pragma( "GCC target (\\"bmi\\")" ) unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        ("clang", f'[[gnu::target("bmi")]] unsigned f(unsigned x) {_ZEROS}', "tzcnt"),
+        ("clang", '#pragma clang attribute push(__attribute__((target("bmi"))), apply_to=function)\n'
+         f"unsigned f(unsigned x) {_ZEROS}\n#pragma clang attribute pop", "tzcnt"),
+        ("gcc", 'void f(void) { __asm__ volatile("bnd jmp 1f\\n1:"); }', "bnd"),
+    ],
+)  # fmt: skip
+def test_spellings_of_one_compiler(tmp_path, compiler, code, expected):
+    test_assembly_is_refused(tmp_path, compiler, code, expected)
 
 
 # Guards against a tree that an earlier run left: what is read of it is made anew where a source has changed since.
