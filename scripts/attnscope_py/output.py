@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import tempfile
@@ -13,6 +14,19 @@ from pathlib import Path
 def same_file(path: str, other: str) -> bool:
     """Would writing the one replace the other?"""
     return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _is_standard_output(found: os.stat_result) -> bool:
+    """Whether a standard descriptor of this process is open on the file to write, as with `--out /dev/stdout >file`: it
+    would be replaced under the descriptor, and what is printed there would be lost."""
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):  # a closed one
+            if (
+                os.path.samestat(os.fstat(descriptor), found)
+                and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            ):
+                return True
+    return False
 
 
 def _new_file_mode() -> int:
@@ -50,6 +64,8 @@ def write_file(path: str, text: str) -> None:
     place = Path(os.path.realpath(path))
     if found and not stat.S_ISREG(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
+    if found and _is_standard_output(found):
+        raise PermissionError(errno.EACCES, "standard output or error is open on it; name another file", path)
     if found:
         # A rename would replace a file that its owner has write-protected.
         if not os.access(place, os.W_OK):

@@ -267,3 +267,25 @@ def test_dates_of_rows(tmp_path):
             "2026-11-30T08:00:00+00:00",
             "2026-11-29T12:00:00+00:00",
         ]
+
+
+# Guards what stands in a file that standard output or error is open on, when the command is to write that file: it
+# would be replaced under the descriptor. An input that is read from there is no danger.
+@pytest.mark.parametrize("stream", [1, 2])
+@pytest.mark.parametrize("command", ["export", "analyze"])
+def test_file_of_a_standard_descriptor_is_refused(small_file, tmp_path, command, stream):
+    place = tmp_path / "r.json"
+    before = b"kept\n" if command == "export" else Path(small_file).read_bytes()
+    place.write_bytes(before)
+    arguments = [small_file, "--format", "csv", "--out", place] if command == "export" else [place]
+    program = [sys.executable, ROOT / f"scripts/attnscope-{command}", *arguments]
+    for opened, code in (("ab", 2), ("rb", 0)):
+        with open(place, opened) as file, open(tmp_path / "said", "wb") as said:
+            streams = {"stdout": said, "stderr": said} | {("stdout", "stderr")[stream - 1]: file}
+            if opened == "rb":
+                streams = {"stdin": file, "stdout": said, "stderr": said}
+            done = subprocess.run(program, **streams, timeout=120)
+        text = (tmp_path / "said").read_text() + place.read_text()
+        assert done.returncode == code, text
+        assert opened == "rb" or (place.read_bytes().startswith(before) and "name another file" in text)
+        place.write_bytes(before)
