@@ -59,6 +59,12 @@ def add_report(parts: dict[str, Part], report: dict, object_name: str, root: Pat
                 parts[name].counts[source, line["line_number"]] += line["count"]
 
 
+def _without_comments(line: str, in_comment: bool) -> str:
+    """What is code of a line, before, between and behind its comments."""
+    text = ("/*" if in_comment else "") + line
+    return re.sub(r"/\*.*?(?:\*/|$)", "", text).strip()
+
+
 def explained_lines(text: str) -> tuple[dict[int, str], list[str]]:
     """Line number -> reason (empty if none is given), from the marks in a source file, and what is wrong with them."""
     found: dict[int, str] = {}
@@ -69,8 +75,8 @@ def explained_lines(text: str) -> tuple[dict[int, str], list[str]]:
     in_comment = False
     for number, line in enumerate(text.splitlines(), 1):
         mark = _MARK.search(line)
-        why = (mark[2] or "").removesuffix("*/").strip() if mark else ""
-        code = not in_comment and bool(line.split("/*")[0].strip())
+        why = (mark[2] or "").split("*/")[0].strip() if mark else ""
+        code = bool(_without_comments(line, in_comment))
         in_comment = (in_comment or "/*" in line) and "*/" not in line
         if mark and mark[1] not in ("LINE", "START", "STOP"):
             faults.append(f"line {number}: no such mark: {mark[0].split(':')[0]}")
@@ -85,6 +91,8 @@ def explained_lines(text: str) -> tuple[dict[int, str], list[str]]:
         elif mark and code:
             found[number] = why
         elif mark:
+            if above is not None:
+                faults.append(f"line {above[0]}: no line behind it")
             above = (number, why)
         elif block is not None:
             found[number] = block[1]

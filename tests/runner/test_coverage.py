@@ -69,6 +69,8 @@ def test_executed_and_not(judged):
     [
         ("a(); /* GCOV_EXCL_LINE: no such CPU */\nb();", {1: "no such CPU"}),
         ("/* GCOV_EXCL_LINE: no such CPU */\na();\nb();", {2: "no such CPU"}),
+        ("/* GCOV_EXCL_LINE: why */ a();\nb();", {1: "why"}),
+        ("/* Long before.\n * GCOV_EXCL_LINE: why */ a();\nb();", {2: "why"}),
         ("/* GCOV_EXCL_LINE: no such CPU\n * today */\na();\nb();", {3: "no such CPU"}),
         ("/* Long before.\n * GCOV_EXCL_LINE: why */\n\na();\nb();", {4: "why"}),
         ("x(); /* GCOV_EXCL_START: why */\na();\nb();\n/* GCOV_EXCL_STOP */\nc();", {2: "why", 3: "why"}),
@@ -91,6 +93,7 @@ def test_explanations(text, explained):
         ("a();\n/* GCOV_EXCL_STOP */\n", "line 2: STOP without a START"),
         ("/* GCOV_EXCL_START: why */\na(); /* GCOV_EXCL_LINE: why */\n/* GCOV_EXCL_STOP */\n", "line 2: LINE inside"),
         ("/* GCOV_EXCL_LINE: why */\n", "line 1: no line behind it"),
+        ("/* GCOV_EXCL_LINE: a */\n/* GCOV_EXCL_LINE: b */\na();\n", "line 1: no line behind it"),
         ("a(); /* GCOV_EXCL_END: why */\n", "line 1: no such mark: GCOV_EXCL_END"),
         ("a(); /* GCOV_EXCL_BR_LINE: why */\n", "line 1: no such mark: GCOV_EXCL_BR_LINE"),
     ],
@@ -218,6 +221,7 @@ def test_run_counts_what_is_compiled(monkeypatch, tmp_path):
             subprocess.run(command, cwd=build, check=True)
             entries.append({"file": f"../attention/{name}.c", "output": output})
         (tmp_path / "attention" / "removed.c").unlink()
+        (tmp_path / "attention" / "nowhere.c").write_text(sources["unlinked"])
         entries = [entry for entry in entries if "removed" not in entry["output"]]
         (build / "compile_commands.json").write_text(json.dumps(entries))
 
@@ -236,8 +240,10 @@ def test_run_counts_what_is_compiled(monkeypatch, tmp_path):
     monkeypatch.setattr(coverage, "levels_here", lambda program: NO_LEVELS)
     cases = coverage.run_coverage(Commands(tmp_path, tmp_path / "log", 60))
     why = "line 1 is not executed and not explained; line 2 is not executed and not explained (2 in all)"
+    nowhere = "gcov reported nothing of it: it is compiled nowhere (1 in all)"
     assert cases == [
         *tests,
+        Case("coverage of attention/nowhere.c", FAILED, nowhere),
         Case("coverage of attention/ran.c", PASSED),
         Case("coverage of attention/unlinked.c", FAILED, why),
     ]
