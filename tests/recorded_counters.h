@@ -5,6 +5,7 @@
 #include "tests/support.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "bench/counters.h"
@@ -35,6 +36,11 @@ static inline double recorded_chain(double value[COUNTERS_EVENTS]) {
     for (int event = 0; event < COUNTERS_EVENTS; event++)
         value[event] = sound[event];
     return adds;
+}
+
+static inline void expect_text(const char *text, const char *part, const char *what) {
+    if (!strstr(text, part))
+        test_fail("%s: '%s' has no '%s'", what, text, part);
 }
 
 #endif
