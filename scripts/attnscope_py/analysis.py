@@ -14,7 +14,7 @@ from . import regimes, twoterm
 from . import statistics as st
 from .reading import parse_id
 from .results import STAGES, Row, Run
-from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, window_reach
+from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, pattern_class, window_reach
 
 PEAK_LIMIT = 105.0  # percent; more is a fault of the measurement: BENCH_FAULT_PCT of the harness
 
@@ -66,10 +66,15 @@ def _fit(series: Series) -> None:
         series.regime = f"no exponent: {len(series.lengths)} of at least {st.MIN_POINTS} lengths"
         return
     # Below its window a pattern is dense: one sum of terms does not describe both.
-    restricted = [p for p in points if p.n > window_reach(series.variant.pattern)]
-    series.two_term = twoterm.two_term(
-        [p.n for p in restricted], [p.quiet for p in restricted], [p.replicates for p in restricted]
-    )
+    pattern = series.variant.pattern
+    restricted = [p for p in points if p.n > window_reach(pattern)]
+    # Above it the pairs of a selection are a line that does not pass through 0: those of a window of W keys are
+    # W n - W (W - 1) / 2.
+    selected = series.group.kind == "attention" and pattern_class(pattern) in ("window", "sparse")
+    if not regimes.undecided(restricted):
+        series.two_term = twoterm.two_term(
+            [p.n for p in restricted], [p.quiet for p in restricted], free_constant=selected
+        )
     series.regimes = regimes.regimes(series, series.two_term)
     headline = series.regimes[-1]
     series.exponent, series.regime = headline.exponent, headline.reason

@@ -35,8 +35,7 @@ def exponent(s: Series, regime: Regime) -> str:
     fit = regime.exponent
     if not fit:
         return "-"
-    disturbed = any(p.disturbed and regime.n_low <= p.n <= regime.n_high for p in s.points)
-    return f"n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]{_mark(disturbed)}"
+    return f"n^{fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]{_mark(bool(s.disturbed_in(fit)))}"
 
 
 def regimes(section: Section) -> Table:
@@ -71,6 +70,7 @@ def two_term(section: Section) -> Table:
             f"{model.n_low}..{model.n_high}",
             *(
                 f"{formats.duration(term.value)} [{formats.duration(term.low)}, {formats.duration(term.high)}]"
+                f"{_mark(bool(s.disturbed_in(model)))}"
                 for term in (model.fixed, model.linear, model.quadratic)
             ),
             model.text,

@@ -9,6 +9,8 @@ def duration(ns: float, digits: int = 3) -> str:
     """A time in the unit in which it is easiest to read."""
     if ns == 0:
         return "0"
+    if ns < 0:
+        return f"-{duration(-ns, digits)}"
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
         if ns >= size:
             return f"{significant(ns / size, digits)} {unit}"

@@ -9,7 +9,8 @@ import numpy as np
 
 from . import formats
 from . import statistics as st
-from .series import Series, pattern_class, window_reach, window_width
+from .crossover import NOT_DECIDED
+from .series import Point, Series, pattern_class, window_reach, window_width
 from .twoterm import TwoTerm
 
 OVERHEAD_SHARE = 0.05  # below this the fixed part of a call no longer bends the curve
@@ -35,6 +36,9 @@ class Regime:
     lower: Border | None  # None: where the measurements begin or end
     upper: Border | None
     merged: tuple[Border, ...] = ()  # borders inside it, which would leave a part with too few lengths
+    undecided: str = (
+        ""  # no exponent, since more rows were disturbed than a slope can bear: how many of how many
+    )
 
     @property
     def reason(self) -> str:
@@ -42,7 +46,9 @@ class Regime:
         found = [f"above: {self.lower.reason}"] if self.lower else []
         found += [f"up to: {self.upper.reason}"] if self.upper else []
         found += [f"not divided at {border.reason}: too few lengths" for border in self.merged]
-        if not self.exponent:
+        if self.undecided:
+            found.append(f"no exponent: {NOT_DECIDED}, {self.undecided}")
+        elif not self.exponent:
             found.append(f"no exponent: {self.points} of at least {st.MIN_POINTS} lengths")
         return "; ".join(found) or "all points"
 
@@ -157,15 +163,25 @@ def _apart(regime: Regime) -> bool:
     return regime.upper is not None and regime.upper.kind != "cache"
 
 
+def undecided(points: Sequence[Point]) -> bool:
+    """Are more of them disturbed than a fit can bear? Its interval would then say nothing."""
+    return sum(p.disturbed for p in points) > st.MOST_OUTLIERS * len(points)
+
+
 def regimes(series: Series, model: TwoTerm | None) -> list[Regime]:
-    """Those of a series, each with its exponent where it has MIN_POINTS lengths."""
+    """Those of a series, each with its exponent where it has MIN_POINTS lengths and is decided."""
     points = series.points
     divided = _merge(_divide(series.lengths, borders(series, model)))
     result = []
     for regime in divided:
         if regime.points >= st.MIN_POINTS:
             some = [p for p in points if regime.n_low <= p.n <= regime.n_high]
-            fit = st.exponent([p.n for p in some], [p.quiet for p in some], [p.replicates for p in some])
-            regime = replace(regime, exponent=fit)
+            if undecided(some):
+                regime = replace(
+                    regime, undecided=f"{sum(p.disturbed for p in some)} of {len(some)} of those here"
+                )
+            else:
+                fit = st.exponent([p.n for p in some], [p.quiet for p in some], [p.replicates for p in some])
+                regime = replace(regime, exponent=fit)
         result.append(regime)
     return result

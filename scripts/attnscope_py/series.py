@@ -192,13 +192,11 @@ class Series:
     @property
     def disturbed_fit(self) -> list[int]:
         """Lengths at which the exponent rests on a row that other work disturbed."""
-        fit = self.exponent
-        return [p.n for p in self.points if fit and p.disturbed and fit.n_low <= p.n <= fit.n_high]
+        return self.disturbed_in(self.exponent) if self.exponent else []
 
-    def undecided(self, fit: st.Exponent) -> bool:
-        """Does a fit rest on more disturbed rows than its slope can bear? Its interval then says nothing."""
-        fitted = [p for p in self.points if fit.n_low <= p.n <= fit.n_high]
-        return sum(p.disturbed for p in fitted) > st.MOST_OUTLIERS * len(fitted)
+    def disturbed_in(self, fit: st.Exponent | TwoTerm) -> list[int]:
+        """The same of another fit."""
+        return [p.n for p in self.points if p.disturbed and fit.n_low <= p.n <= fit.n_high]
 
     def at(self, n: int) -> Point | None:
         return next((p for p in self.points if p.n == n), None)

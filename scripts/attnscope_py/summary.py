@@ -51,20 +51,20 @@ def _growth(series: list[Series], isa: str) -> Statement | None:
     for s in series:
         fit = s.exponent
         if fit is None:
-            continue
-        if s.undecided(fit):
-            parts.append(
-                f"{s.variant.label}: {NOT_DECIDED}, {len(s.disturbed_fit)} of those from n={fit.n_low} to {fit.n_high}."
-            )
+            last = s.regimes[-1] if s.regimes else None
+            if last and last.undecided:
+                parts.append(
+                    f"{s.variant.label}: {NOT_DECIDED}, {last.undecided}, n={last.n_low} to {last.n_high}."
+                )
             continue
         text = f"{s.variant.label}: {_fitted(fit)}; twice the length takes {formats.significant(2**fit.value, 2)} times as long"
         if s.pair_exponent is not None:
             text += f", and has {formats.significant(2**s.pair_exponent, 2)} times the pairs"
-        before = [r for r in reversed(s.regimes[:-1]) if r.exponent]
+        before = [r for r in reversed(s.regimes[:-1]) if r.exponent or r.undecided]
         if before:
             # Each with the border above it: of three regimes there are two.
             said = (
-                f"{_fitted(r.exponent) if not s.undecided(r.exponent) else NOT_DECIDED}{f' (up to: {r.upper.reason})' if r.upper else ''}"
+                f"{_fitted(r.exponent) if r.exponent else NOT_DECIDED}{f' (up to: {r.upper.reason})' if r.upper else ''}"
                 for r in before
             )
             text += f". Below that: {', '.join(said)}"

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import optimize, stats
 
 from . import statistics as st
 
 MIN_LENGTHS = 5  # three terms of four points are an interpolation, not a fit
-_REPLICATES = 500  # of the bootstrap: each is eight fits
 _ROUNDS = 8  # of reweighting; the weights of times settle in three or four
 _NEAR = 0.01  # relative errors below this count as squares, above it by their size
+_DETERMINED = 1e6  # condition of the columns; those of lengths octaves apart have about 10
+_EXACT = 1e-6  # relative; no clock is better, so that of times without noise rounding makes no term
 
 
 @dataclass(frozen=True)
 class Term:
-    """A coefficient with its interval; `there` when the times cannot be explained without it."""
+    """A coefficient with its interval; `there` when it surely is above 0."""
 
     value: float
     low: float
@@ -31,7 +32,7 @@ class Term:
 
 @dataclass(frozen=True)
 class TwoTerm:
-    """No term is below 0. Times are of the unit that was given."""
+    """No term is below 0, but for the constant where it was left free. Times are of the unit that was given."""
 
     fixed: Term
     linear: Term
@@ -59,77 +60,57 @@ class TwoTerm:
         return self.fixed.value / total if total > 0 else 0.0
 
 
-_SETS = [s for size in (1, 2, 3) for s in itertools.combinations(range(3), size)]
+def _coefficients(columns: np.ndarray, low: Sequence[float]) -> np.ndarray:
+    """Of `columns` (m, 3) against ones, none below `low`.
 
-
-def _non_negative(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted least squares of columns (r, m, 3) against ones, no coefficient below 0, for each r.
-
-    Of three coefficients any set may be 0: seven small systems, of whose solutions the best that is allowed is the
-    answer.
+    By the size of the errors rather than their square, so that a row which something slowed down does not bend the
+    curve.
     """
-    weighted = columns * weights[:, :, None]
-    normal = np.einsum("rmi,rmj->rij", weighted, columns)
-    target = weighted.sum(axis=1)
-    best = np.zeros((len(columns), 3))
-    least = np.full(len(columns), np.inf)
-    for chosen in _SETS:
-        index = np.array(chosen)
-        part = normal[:, index[:, None], index]
-        # Replicates with too few different lengths are singular: a trace of a ridge decides for them.
-        ridge = 1e-13 * np.trace(part, axis1=1, axis2=2)[:, None, None] * np.eye(len(chosen))
-        found = np.zeros((len(columns), 3))
-        found[:, index] = np.linalg.solve(part + ridge, target[:, index, None])[:, :, 0]
-        errors = (weights * (1 - np.einsum("rmi,ri->rm", columns, found)) ** 2).sum(axis=1)
-        # Of solutions that are equally good the one with fewer terms stays.
-        better = np.all(found >= 0, axis=1) & (errors < least * (1 - 1e-9))
-        best[better], least[better] = found[better], errors[better]
-    return best
-
-
-def _solve(n: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Coefficients (r, 3) for lengths and times (r, m).
-
-    Of relative errors, so that short and long calls count alike; and of their size rather than their square, so
-    that a row which something slowed down does not bend the curve.
-    """
-    largest = n.max()
-    scaled = n / largest  # columns of one magnitude
-    columns = np.stack([np.ones_like(n), scaled, scaled**2], axis=2) / t[:, :, None]
-    size = np.sqrt((columns**2).sum(axis=1, keepdims=True))
-    columns = columns / size
-    weights = np.ones_like(t)
+    weights = np.ones(len(columns))
     for _ in range(_ROUNDS):
-        found = _non_negative(columns, weights)
-        weights = 1 / np.maximum(np.abs(1 - np.einsum("rmi,ri->rm", columns, found)), _NEAR)
-    return found / size[:, 0, :] / np.array([1, largest, largest**2])
+        root = np.sqrt(weights)
+        found = optimize.lsq_linear(columns * root[:, None], root, (low, np.inf), method="bvls").x
+        weights = 1 / np.maximum(np.abs(1 - columns @ found), _NEAR)
+    return found
 
 
-def two_term(
-    lengths: Sequence[int], times: Sequence[float], replicates: Sequence[np.ndarray] | None = None
-) -> TwoTerm | None:
-    """The model with bootstrap intervals, as `statistics.exponent` draws them; None for fewer than MIN_LENGTHS."""
+def two_term(lengths: Sequence[int], times: Sequence[float], free_constant: bool = False) -> TwoTerm | None:
+    """The model with its intervals; None for fewer than MIN_LENGTHS, or where one row has all the weight.
+
+    Of relative errors, so that short and long calls count alike. The intervals are Student's, with m - 3 degrees of
+    freedom, around the fit that lets every coefficient have any sign: a bootstrap of few points around three terms, and
+    terms held at 0, give intervals that are too narrow by half.
+    """
     if len(set(lengths)) < MIN_LENGTHS:
         return None
     n, t = np.asarray(lengths, dtype=float), np.asarray(times, dtype=float)
-    fit = _solve(n[None], t[None])[0]
-    m = len(n)
-    rng = np.random.default_rng(st.SEED)
-    picks = rng.integers(0, m, size=(_REPLICATES, m))
-    ordered = np.sort(picks, axis=1)
-    different = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
-    picks = picks[different >= 3]
-    drawn = np.tile(t, (_REPLICATES, 1)) if replicates is None else np.exp(np.stack(replicates, axis=1))
-    drawn = np.take_along_axis(drawn[: len(picks)], picks, axis=1)
-    found = _solve(n[picks], drawn)
-    terms = [Term(float(v), *st.percentiles(found[:, i], float(v))) for i, v in enumerate(fit)]
-    return TwoTerm(*terms, int(min(lengths)), int(max(lengths)), _takes_over(terms, found))
-
-
-def _takes_over(terms: list[Term], found: np.ndarray) -> Term | None:
-    _, linear, quadratic = terms
-    if not (linear.there and quadratic.there):
+    largest = n.max()
+    scaled = n / largest  # columns of one magnitude
+    columns = np.stack([np.ones_like(n), scaled, scaled**2], axis=1) / t[:, None]
+    size = np.sqrt((columns**2).sum(axis=0))
+    columns /= size
+    if not np.linalg.cond(columns) < _DETERMINED:
         return None
-    value = linear.value / quadratic.value
-    both = found[(found[:, 1] > 0) & (found[:, 2] > 0)]
-    return Term(value, *st.percentiles(both[:, 1] / both[:, 2], value))
+    unit = size * np.array([1, largest, largest**2])
+    least = np.array([-np.inf if free_constant else 0.0, 0.0, 0.0])
+    fit = _coefficients(columns, least) / unit
+    free = _coefficients(columns, np.full(3, -np.inf))
+    degrees = len(n) - 3
+    scatter = max(float(np.sum((1 - columns @ free) ** 2)) / degrees, _EXACT**2)
+    free, covariance = free / unit, scatter * np.linalg.inv(columns.T @ columns) / np.outer(unit, unit)
+    reach = float(stats.t.ppf((1 + st.LEVEL) / 2, degrees))
+    half = reach * np.sqrt(np.diag(covariance))
+    low, high = np.maximum(np.minimum(free - half, fit), least), np.maximum(free + half, fit)
+    terms = [Term(*map(float, found)) for found in zip(fit, low, high, strict=True)]
+    _, linear, quadratic = terms
+    both = linear.there and quadratic.there
+    takes_over = _ratio(fit[1:], free[1:], reach**2 * covariance[1:, 1:]) if both else None
+    return TwoTerm(*terms, int(min(lengths)), int(max(lengths)), takes_over)
+
+
+def _ratio(fit: np.ndarray, free: np.ndarray, reach: np.ndarray) -> Term:
+    """The first over the second, both there. Fieller's interval: the ratios r at which free[0] - r free[1] may be 0."""
+    value = float(fit[0] / fit[1])
+    outer = np.outer(free, free) - reach
+    low, high = sorted(np.roots([outer[1, 1], -2 * outer[0, 1], outer[0, 0]]).real)
+    return Term(value, min(float(low), value), max(float(high), value))

@@ -252,7 +252,7 @@ def test_print_aligns_by_column(file):
         assert heading == title
         for i, name in enumerate(table.columns):
             cells = [row[i] for row in table.rows]
-            numeric = all(re.fullmatch(r"(n\^)?[0-9.]+\b.*|-|", cell) for cell in cells)
+            numeric = all(re.fullmatch(r"(n\^|-)?[0-9.]+\b.*|-|", cell) for cell in cells)
             assert (i not in table.numbers) == (name in words or name.startswith("pattern")), (title, name)
             assert i not in table.numbers or numeric, (title, name)
         assert rest[0].startswith(table.columns[0])

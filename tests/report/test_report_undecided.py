@@ -6,7 +6,7 @@ import re
 
 import pytest
 import synthetic
-from attnscope_py import analysis, analysis_tables, comparisons, record, text_table, tuning
+from attnscope_py import analysis, analysis_tables, comparisons, lines, record, text_table, tuning
 from attnscope_py import statistics as st
 from attnscope_py.crossover import NOT_DECIDED
 from attnscope_py.reading import load_run
@@ -126,8 +126,7 @@ def test_nothing_is_claimed_of_disturbed_rows(tmp_path):
     assert tuning.choices(comparisons.crossovers(sections)) == []
     shown = dict(analysis_tables.of_run(sections, comparisons.crossovers(sections), run))
     for title, table in shown.items():
-        if not title.startswith(("Growth", "t = ")):
-            assert not re.search(r"\[[\d., ]+\]", str(table.rows)), title
+        assert not re.search(r"\[[\d., ]+\]", str(table.rows)), title
     assert all(c["left_out"] and c["disturbed"] for c in record.analysis_object(sections)["crossovers"])
 
 
@@ -169,15 +168,32 @@ def test_ratios_of_the_largest_clean_length(tmp_path):
         assert "[" in said[subject] and NOT_DECIDED not in said[subject], subject
 
 
-# Guards exponents: told as long as fewer rows are disturbed than a Theil-Sen slope bears, and not beyond.
+# Guards exponents and models: told as long as fewer rows are disturbed than a Theil-Sen slope bears, with an asterisk in
+# each table, and beyond it in no table, label, statement or object.
 @pytest.mark.parametrize("count", range(len(synthetic.LENGTHS) + 1))
 def test_exponents(tmp_path, count):
     disturbed = synthetic.LENGTHS[1 : 1 + count] if count < len(synthetic.LENGTHS) else synthetic.LENGTHS
     rows = [r for r in rows_of(disturbed, ("avx2",)) if (r["pattern"], r["algorithm"]) == ("dense", "flash")]
-    run, sections = sections_of(tmp_path, [r | {"caches": None} for r in rows])
+    run = load_run(synthetic.write(tmp_path / "r.json", rows, caches=[]))
+    sections = analysis.sections([run])
     (s,) = sections[0].series
-    fitted = [n for n in synthetic.LENGTHS if s.exponent.n_low <= n <= s.exponent.n_high]
-    share = len(set(fitted) & set(disturbed)) / len(fitted)
-    assert s.undecided(s.exponent) == (share > st.MOST_OUTLIERS)
+    undecided = count > st.MOST_OUTLIERS * len(synthetic.LENGTHS)
     growth = next(p for p in leading(sections, run) if p.subject == "Growth").parts[0]
-    assert growth.startswith(f"dense · flash: {NOT_DECIDED}") == (share > st.MOST_OUTLIERS)
+    assert growth.startswith(f"dense · flash: {NOT_DECIDED}, {count} of 7") == undecided
+    shown = {t.split(":")[0]: table.rows for t, table in analysis_tables.of_run(sections, [], run)}
+    (made,) = record.analysis_object(sections)["series"]
+    assert made["disturbed"] == list(disturbed)
+    texts = (str(shown), text_table.text_table(sections, [run]), lines.exponent_label(s), growth)
+    if undecided:
+        assert (s.exponent, s.two_term, s.pair_exponent, made["two_term"]) == (None,) * 4
+        assert made["exponent"] is made["regimes"][0]["exponent"] is None
+        assert NOT_DECIDED in made["regimes"][0]["reason"] and NOT_DECIDED in str(shown["Growth"])
+        assert "t = a + b n + c n²" not in shown and lines.exponent_label(s) == "no exponent"
+        assert not any(re.search(r"\[-?[\d.]+, ", text) for text in texts)
+    else:
+        assert s.exponent.value == pytest.approx(1.8, abs=0.3) and made["two_term"]
+        assert all(re.search(r"\[-?[\d.]+, ", text) for text in texts)
+        assert lines.exponent_label(s).endswith("*") == bool(count)
+        (model,) = shown["t = a + b n + c n²"]
+        assert [cell.endswith("]*") for cell in model[3:6]] == [bool(count)] * 3
+        assert shown["Growth"][0][3].endswith("]*") == bool(count)
