@@ -289,3 +289,109 @@ def test_file_of_a_standard_descriptor_is_refused(small_file, tmp_path, command,
         assert done.returncode == code, text
         assert opened == "rb" or (place.read_bytes().startswith(before) and "name another file" in text)
         place.write_bytes(before)
+
+
+# Numbers that differ in every field, so that no column can be taken for another.
+DISTINCT = {
+    "samples_ns": [100.0 + 7 * i * i for i in range(11)],
+    "sample_count": 11,
+    "real_time": 275.0,
+    "min_ns": 100.0,
+    "max_ns": 800.0,
+    "pairs_useful": 311,
+    "pairs_executed": 313,
+    "pairs_dense": 317,
+    "flops_useful": 331,
+    "pct_peak": 33.7,
+    "effective_ghz": 3.47,
+    "workspace_bytes": 349,
+    "cpu_share": 0.953,
+    "batch": 2,
+    "heads": 12,
+    "kv_heads": 6,
+    "queries": 353,
+    "keys": 359,
+    "head_dim": 367,
+    "value_dim": 373,
+    "threads": 5,
+}
+# Of eleven samples the second and the last but one: P(Bin(11, 1/2) < 2) = 0.6 %, below 3 it is 3.3 %.
+LOW, HIGH = DISTINCT["samples_ns"][1], DISTINCT["samples_ns"][9]
+
+
+@pytest.fixture(scope="module")
+def distinct(tmp_path_factory):
+    row = synthetic.row("dense", "flash", "avx2", 128, [1.0], extras="/cap30", threads=5) | DISTINCT
+    file = synthetic.write(tmp_path_factory.mktemp("distinct") / "r.json", [row])
+    return row, load_run(file)
+
+
+# Guards every column of the CSV against another's number.
+def test_csv_has_each_number_in_its_column(distinct):
+    row, run = distinct
+    (line,) = csv.DictReader(io.StringIO(exports.tidy_csv(run)))
+    context = synthetic.context()
+    texts = {
+        "host": "bench-host",
+        "cpu": context["cpu_brand"],
+        "fingerprint": context["fingerprint"],
+        "commit": context["commit"],
+        "compiler": context["compiler"],
+        "date": row["date"],
+        "id": row["id"],
+        "kind": "attention",
+        "pattern": "dense",
+        "algorithm": "flash",
+        "isa": "avx2",
+        "dtype": "f32",
+        "stage": "",
+        "options": "cap30",
+    }
+    same = (
+        "batch",
+        "heads",
+        "kv_heads",
+        "queries",
+        "keys",
+        "head_dim",
+        "value_dim",
+        "threads",
+        "min_ns",
+        "max_ns",
+    )
+    same += ("pairs_useful", "pairs_executed", "pairs_dense", "flops_useful", "pct_peak", "effective_ghz")
+    same += ("workspace_bytes", "cpu_share")
+    numbers = {name: row[name] for name in same}
+    numbers |= {"median_ns": 275.0, "median_low_ns": LOW, "median_high_ns": HIGH, "samples": 11}
+    assert len(set(numbers.values())) == len(numbers)
+    assert {name: line[name] for name in texts} == texts
+    assert {name: float(line[name]) for name in numbers} == numbers
+    assert set(line) == set(texts) | set(numbers)
+    (first, *_) = csv.DictReader(io.StringIO(exports.samples_csv(run)))
+    told = texts | {name: str(row[name]) for name in same[:8]} | {"sample": "0", "time_ns": "100.0"}
+    assert first == told
+
+
+# Guards every gauge of OpenMetrics: its own number in base units, with the row's labels.
+def test_openmetrics_has_each_number_in_its_gauge(distinct):
+    row, run = distinct
+    families = text_string_to_metric_families(exports.openmetrics(run))
+    values = {f.name: f.samples[0].value for f in families if f.name != "attnscope_machine"}
+    assert values == {
+        "attnscope_time_seconds": pytest.approx(275e-9),
+        "attnscope_time_low_seconds": pytest.approx(LOW / 1e9),
+        "attnscope_time_high_seconds": pytest.approx(HIGH / 1e9),
+        "attnscope_peak_ratio": pytest.approx(0.337),
+        "attnscope_cpu_share_ratio": row["cpu_share"],
+        "attnscope_workspace_bytes": row["workspace_bytes"],
+    }
+
+
+# Guards the intervals: of the median, not the range of the samples; the larger half width where one is given.
+def test_intervals_of_the_other_formats(distinct):
+    _, run = distinct
+    (entry,) = strict(exports.github_action_benchmark(run))
+    assert (entry["value"], float(entry["range"].removeprefix("± "))) == (275.0, max(HIGH - 275, 275 - LOW))
+    assert entry["extra"].splitlines() == ["11 samples", "33.7 % of peak"]
+    (metric,) = (measures["latency"] for measures in strict(exports.bencher(run)).values())
+    assert metric == {"value": 275.0, "lower_value": LOW, "upper_value": HIGH}
