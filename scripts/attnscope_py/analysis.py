@@ -332,11 +332,10 @@ def not_chartable(row: Row) -> str:
     return f"no {', '.join(missing)} in the file" if missing else ""
 
 
+def at_fault(row: Row) -> bool:
+    """Is it above PEAK_LIMIT percent of the peak? Such a number is a fault of the measurement, not a result."""
+    return row.pct_peak is not None and row.pct_peak > PEAK_LIMIT
+
+
 def impossible(runs: list[Run]) -> list[tuple[Run, Row]]:
-    """Rows above PEAK_LIMIT percent of the peak: faults of the measurement, not results."""
-    return [
-        (run, row)
-        for run in runs
-        for row in run.rows
-        if row.pct_peak is not None and row.pct_peak > PEAK_LIMIT
-    ]
+    return [(run, row) for run in runs for row in run.rows if at_fault(row)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from . import formats
 from . import statistics as st
-from .analysis import PEAK_LIMIT, Section, impossible, largest_common
+from .analysis import PEAK_LIMIT, Section, at_fault, impossible, largest_common
 from .comparisons import Crossover
 from .crossover import NOT_DECIDED
 from .results import UNDISTURBED, Row, Run
@@ -167,6 +167,7 @@ def _stages(section: Section, run: Run) -> Statement | None:
 
 def _peak(series: list[Series], isa: str) -> Statement | None:
     points = [(p.row.pct_peak, s, p) for s in series for p in s.points if p.row.pct_peak is not None]
+    points = [point for point in points if not at_fault(point[2].row)]
     if not points:
         return None
     best, s, p = max(points, key=lambda point: point[0])
@@ -224,7 +225,7 @@ def _model_row(row: Row) -> str:
     text = f"{row.pattern} · {row.algorithm} on {row.isa}, {row.dtype}"
     text += f", {row.threads} threads" if row.threads and row.threads > 1 else ""
     text += f", {queries}n={row.keys}: {formats.duration(row.median_ns)}{_doubt(row.disturbed)}"
-    if row.pct_peak is not None:
+    if row.pct_peak is not None and not at_fault(row):
         text += f", {row.pct_peak:.0f} % of the measured FMA peak"
     if row.limited_by and row.limit_pct is not None:
         text += f", nearest to the limit of {limit_text(row)} ({row.limit_pct:.0f} %)"

@@ -251,3 +251,20 @@ def test_exponents_and_crossovers_rest_on_the_fastest_sample(tmp_path):
     assert [r.value for r in found.found.ratios] == [pytest.approx(n / 1000) for n in lengths]
     caption = charts_scaling.scaling(section, theme.Marks(section.variants), "").caption
     assert figures.FASTEST in caption
+
+
+# Guards the summary against rows that are warned of: a percentage above the limit is no result, neither the most useful
+# work of all nor a model's; at the limit it is one.
+@pytest.mark.parametrize(("percent", "told"), [(131.0, False), (105.0, True)])
+def test_faults_are_no_results(tmp_path, percent, told):
+    rows = [
+        synthetic.row("dense", "flash", "avx2", n, [5.0 * n**2] * 7, pct_peak=share, presets="bert-base")
+        for n, share in ((128, 60.0), (256, 40.0), (512, 80.0), (1024, percent))
+    ]
+    run = load_run(synthetic.write(tmp_path / "r.json", rows))
+    said = {s.subject: " ".join((s.text, *s.parts)) for s in leading(analysis.sections([run]), run)}
+    assert any("fault" in text for text in summary.warnings([run])) != told
+    best = percent if told else 80
+    peak = next(text for text in said.values() if "most useful work" in text)
+    assert f"most useful work: {best:.0f} % of the measured FMA peak" in peak
+    assert (f"{percent:.0f} % of the measured FMA peak" in said["Models"]) == told
