@@ -19,11 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from . import statistics as st
 from .series import Point
 
 NOT_DECIDED = "not decided: rows disturbed"
+_MIN_SCATTER = 4  # lengths; the scatter of fewer says nothing of their noise
+_MOST_NOISE = 4  # times ROW_NOISE
 MOST_STEPS = 2  # of the grid; an interval over more of them is no position
 
 
@@ -131,6 +134,26 @@ def _crossing(
     return Crossing(float(np.exp(value)), float(np.exp(low)), float(np.exp(high)), above)
 
 
+def _scatter(x: np.ndarray, difference: np.ndarray) -> float:
+    """What the log ratio of two rows differs by from one measurement to the next: a standard deviation.
+
+    As the lengths show it: how far they are from a line, or, which forgives a course that bends, each from the line
+    through its two neighbours. It is at least what rows are known for, and no more than _MOST_NOISE times that: a ratio
+    that leaps further has done so for a reason.
+    """
+    least = np.sqrt(2) * st.ROW_NOISE
+    if len(x) < _MIN_SCATTER:
+        return float(least)
+    line = difference - np.polyval(np.polyfit(x, difference, 1), x)
+    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
+    bend = difference[1:-1] - (1 - share) * difference[:-2] - share * difference[2:]
+    bend /= np.sqrt(1 + share**2 + (1 - share) ** 2)
+    # So few lengths show it roughly: wider as Student's distribution is.
+    wider = stats.t.ppf((1 + st.LEVEL) / 2, len(x) - 2) / stats.norm.ppf((1 + st.LEVEL) / 2)
+    found = wider * min(np.sqrt((line**2).sum() / (len(x) - 2)), np.sqrt((bend**2).mean()))
+    return float(np.clip(found, least, _MOST_NOISE * least))
+
+
 def compare(first: Sequence[Point], second: Sequence[Point]) -> Comparison | None:
     """Two series' points; None when they have no two lengths in common."""
     common = [(a, b) for a in first for b in second if a.n == b.n]
@@ -144,7 +167,7 @@ def compare(first: Sequence[Point], second: Sequence[Point]) -> Comparison | Non
     difference = np.log([a.quiet / b.quiet for a, b in pairs])
     # What two undisturbed measurements differ by is in no sample of either.
     rng = np.random.default_rng([st.SEED, *lengths])
-    noise = rng.normal(0, np.sqrt(2) * st.ROW_NOISE, (st.REPLICATES, len(pairs)))
+    noise = rng.normal(0, _scatter(np.log(lengths), difference), (st.REPLICATES, len(pairs)))
     replicates = np.stack([a.replicates - b.replicates for a, b in pairs], axis=1) + noise
     level = 1 - (1 - st.LEVEL) / len(pairs)
     signs, ratios = [], []

@@ -50,10 +50,11 @@ class Fake:
     disturbed: bool = False
 
 
-def fakes(rng, time, key, noise=0.01):
+def fakes(rng, time, key, noise=0.01, off=0.0, lengths=LENGTHS):
+    """Of the rows a share `off` took 4 % longer."""
     made = []
-    for n in LENGTHS:
-        row = time(n) * math.exp(rng.gauss(0, noise))
+    for n in lengths:
+        row = time(n) * math.exp(rng.gauss(0, noise) + 0.04 * (off > 0 and rng.random() < off))
         samples = [row * math.exp(abs(rng.gauss(0, noise))) for _ in range(7)]
         made.append(Fake(n, min(samples), st.undisturbed_logs(samples, key + n)))
     return made
@@ -105,6 +106,28 @@ def test_noise_crosses_nowhere():
             assert found.text(("a", "b")) == "none: level at every n measured, within noise"
     assert parted <= stats.binom.ppf(1 - 1e-3, runs, 0.05)
     assert crossed <= stats.binom.ppf(1 - 1e-3, runs, 0.01)
+
+
+# Guards against noise that is more than that of quiet rows: two that cost the same have a crossover in at most one of
+# twenty pairs, whatever the noise and however few the lengths; one that is planted is found, and held by its interval.
+@pytest.mark.parametrize(
+    ("noise", "off"), [(0.005, 0), (0.01, 0), (0.02, 0), (0.04, 0), (0.003, 0.25), (0.003, 0.125)]
+)
+@pytest.mark.parametrize("lengths", [LENGTHS[:4], LENGTHS[:5], LENGTHS, HALVES], ids=len)
+def test_any_noise_crosses_nowhere(noise, off, lengths):
+    rng, equal, planted = random.Random(7), 100, 40
+
+    def compare(first, second):
+        return crossover.compare(
+            *(fakes(rng, time, key, noise, off, lengths) for key, time in ((1, first), (2, second)))
+        )
+
+    crossed = sum(bool(compare(lambda n: 7.0 * n**2, lambda n: 7.0 * n**2).crossings) for _ in range(equal))
+    assert crossed <= 0.05 * equal
+    found = [compare(lambda n: 1.0 * n**2, lambda n: 500**0.5 * n**1.5).crossings for _ in range(planted)]
+    assert all(len(some) == 1 for some in found)
+    held = sum(crossing.low <= 500 <= crossing.high for (crossing,) in found)
+    assert held >= stats.binom.ppf(1e-3, planted, 0.95)
 
 
 # Guards an interval that says nothing: where both are level for long, there is no position but two lengths.
@@ -192,7 +215,11 @@ def test_what_is_compared(tmp_path):
     for c, speed in zip(threads, (8, 1), strict=True):
         (crossing,) = c.found.crossings
         assert crossing.n == pytest.approx(math.sqrt(2e6 / speed), rel=0.2)
-    assert {c.text for c in found if c.kind == "isa"} == {"none: avx2 is faster at every n measured"}
+    # With two threads the ratio bends at n = 128, where it is only 5 %: that is within what it leaps by.
+    for c in (c for c in found if c.kind == "isa"):
+        level = "level up to n = 128, avx2 is faster from n = 256 on"
+        two = c.first.group.threads == 2
+        assert c.text == f"none: {level if two else 'avx2 is faster at every n measured'}"
 
 
 # Guards thread scaling: speed-up over one thread and its share for each thread, with an interval.
