@@ -25,7 +25,7 @@ static const char *store(const uint8_t *data, size_t size) {
 }
 
 static void forget(void) {
-    unlink(store(NULL, 0));
+    unlink(store((const uint8_t *)"", 0));
 }
 
 /* What a table says must be something that can be asked for, whatever the problem, and always the same. */

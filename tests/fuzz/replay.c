@@ -33,6 +33,12 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: %s DIRECTORY (with at least one file in it)\n", argv[0]);
         return 2;
     }
+#if defined(FUZZ_READS_JSON) && defined(__has_feature)
+#    if __has_feature(memory_sanitizer)
+    puts("1..0 # SKIP MemorySanitizer does not see what jansson writes");
+    return 0;
+#    endif
+#endif
     printf("1..%d\n", count);
     for (int i = 0; i < count; i++) {
         char path[4096];
