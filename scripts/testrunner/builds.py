@@ -94,7 +94,7 @@ SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dtests=enabled"
 # What starts threads, itself or through what it calls. A test holds this against the sources.
 THREADED = (
     "attention_patterns attention_shapes counting edges edges_control edges_environment edges_shapes edges_splits "
-    "first_call harness index64 kernels_exp options options_random plan reuse roofline"
+    "first_call harness index64 kernels_exp options options_random plan reuse roofline rows"
 ).split()
 TSAN = Build(
     ROOT / "build-test-tsan",

@@ -73,7 +73,8 @@ static void check_decimal(const char *text) {
     FUZZ_CHECK(cli_parse_float(text, &value) == accepted, "'%s'", text);
     FUZZ_CHECK(value == (accepted ? number : 42), "'%s' gives %g", text, value);
     float narrow = 42;
-    const bool fits = accepted && isfinite((float)number);
+    /* What is not 0 must not become 0 either. */
+    const bool fits = accepted && isfinite((float)number) && (number == 0) == ((float)number == 0);
     fuzz_listen();
     const bool again = cli_float_option("scale", text, &narrow);
     FUZZ_CHECK(fuzz_listened(!fits) == !fits && again == fits, "--scale '%s'", text);
