@@ -352,6 +352,34 @@ static void parts_side_by_side(void **state) {
         }
 }
 
+/* Guards: called from a team of the caller's own OpenMP, inside of which OpenMP makes no other team: the one
+ * thread that attn_execute then has does the work of all that it asked for. */
+static void within_a_team(void **state) {
+    enum { THREADS = 4 };
+    const attn_kernels *kernels = test_kernels(state);
+    for (size_t place = 0; place < COUNT_OF(edge_places); place++)
+        for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+            attention_case *c = case_of(place, 1);
+            edge_result alone = edge_execute(c, kernels->name, edge_algorithms[a], 1);
+            attn_plan *plan = edge_plan(c, kernels->name, edge_algorithms[a]);
+            attn_status status = ATTN_INVALID;
+            guard_reset(&c->out);
+            guard_reset(&c->lse);
+#ifdef _OPENMP
+#    pragma omp parallel num_threads(2)
+#    pragma omp master
+#endif
+            status = attn_execute(plan, &c->tensors, NULL, THREADS, NULL);
+            assert_int_equal(status, ATTN_OK);
+            edge_result within = edge_take(c);
+            edge_expect_same(c, &alone, &within, "within a team");
+            edge_free(&within);
+            edge_free(&alone);
+            attn_plan_destroy(plan);
+            case_free(c);
+        }
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "executions leave memory flat", executions_are_flat);
@@ -362,5 +390,6 @@ int main(void) {
     test_add_levels(&list, "wrong workspace", wrong_workspace);
     test_add_levels(&list, "one plan, many threads", one_plan_many_threads);
     test_add_levels(&list, "parts side by side", parts_side_by_side);
+    test_add_levels(&list, "within a team", within_a_team);
     return test_run_list("reuse", &list);
 }

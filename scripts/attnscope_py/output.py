@@ -16,17 +16,20 @@ def same_file(path: str, other: str) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def _is_standard_output(found: os.stat_result) -> bool:
-    """Whether a standard descriptor of this process is open on the file to write, as with `--out /dev/stdout >file`: it
-    would be replaced under the descriptor, and what is printed there would be lost."""
-    for descriptor in range(3):
-        with contextlib.suppress(OSError):  # a closed one
-            if (
-                os.path.samestat(os.fstat(descriptor), found)
-                and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-            ):
-                return True
-    return False
+def refuse_standard_output(place: Path) -> None:
+    """OSError if a standard descriptor of this process is open for writing on the file that stands there, as with
+    `--out /dev/stdout >file`: it would be replaced under the descriptor, and what is printed there would be lost."""
+    for descriptor, name in enumerate(("input", "output", "error")):
+        with contextlib.suppress(FileNotFoundError):  # nothing stands there
+            found = os.stat(place)
+            try:
+                same = os.path.samestat(os.fstat(descriptor), found)
+                writes = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            except OSError:  # a closed one
+                continue
+            if same and writes:
+                what = f"standard {name} is open on it; name another file"
+                raise PermissionError(errno.EACCES, what, str(place))
 
 
 def _new_file_mode() -> int:
@@ -64,8 +67,7 @@ def write_file(path: str, text: str) -> None:
     place = Path(os.path.realpath(path))
     if found and not stat.S_ISREG(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "not a regular file", path)
-    if found and _is_standard_output(found):
-        raise PermissionError(errno.EACCES, "standard output or error is open on it; name another file", path)
+    refuse_standard_output(place)
     if found:
         # A rename would replace a file that its owner has write-protected.
         if not os.access(place, os.W_OK):
@@ -101,6 +103,7 @@ class Directory:
 
     def write(self, name: str, data: bytes) -> None:
         place = self.directory / name
+        refuse_standard_output(place)
         try:
             self._waiting.append((_beside(place, data, _new_file_mode()), place))
         except OSError as error:

@@ -78,6 +78,9 @@ def explained_lines(text: str) -> tuple[dict[int, str], list[str]]:
         why = (mark[2] or "").split("*/")[0].strip() if mark else ""
         code = bool(_without_comments(line, in_comment))
         in_comment = (in_comment or "/*" in line) and "*/" not in line
+        if mark and above is not None:  # whichever mark comes next: the line behind it would be another's
+            faults.append(f"line {above[0]}: no line behind it")
+            above = None
         if mark and mark[1] not in ("LINE", "START", "STOP"):
             faults.append(f"line {number}: no such mark: {mark[0].split(':')[0]}")
         elif mark and (block is None) == (mark[1] == "STOP"):
@@ -91,8 +94,6 @@ def explained_lines(text: str) -> tuple[dict[int, str], list[str]]:
         elif mark and code:
             found[number] = why
         elif mark:
-            if above is not None:
-                faults.append(f"line {above[0]}: no line behind it")
             above = (number, why)
         elif block is not None:
             found[number] = block[1]

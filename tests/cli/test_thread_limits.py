@@ -60,14 +60,15 @@ def test_eval_goes_on_with_what_it_has(attnscope, tensors, more):
     assert 8 in seen and len(seen) > 2
 
 
-# Guards the limit on processes, which does not bind root: eval and verify as another user, with 4 tasks at most.
-def test_limit_on_processes(attnscope, tensors, tmp_path_factory):
+# Guards the limit on processes, which does not bind root: verify as another user, who may have so many tasks; and that
+# it says of the cases that asked for several threads, and of no other, that they were not compared with one.
+@pytest.mark.parametrize("most", [1, 3])
+def test_limit_on_processes(attnscope, most):
     if os.getuid() != 0:
         pytest.skip("needs root, to become a user without processes")
-    tensors.random(heads=8, kv_heads=8)
 
     def apply():
-        resource.setrlimit(resource.RLIMIT_NPROC, (3, 3))
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
         os.setgroups([])
         os.setgid(65533)
         os.setuid(65533)
@@ -75,7 +76,10 @@ def test_limit_on_processes(attnscope, tensors, tmp_path_factory):
     if attnscope("--help", preexec_fn=apply).code != 0:
         pytest.skip("another user may not run the program here")
     done = attnscope("verify", "--quick", "--isa", "scalar", preexec_fn=apply)
-    assert (done.code, done.err) == (0, "") and "threads: only 3 could be had here" in done.out
+    assert (done.code, done.err) == (0, "") and f"threads: only {most} could be had here" in done.out
+    alone = re.findall(r"^(?:refused: )?.*not compared with several threads.*$", done.out, re.MULTILINE)
+    of = "all options|threads"
+    assert (len(alone) > 0) == (most == 1) and all(re.search(of, line) for line in alone), alone
 
 
 # Guards that threads without work are not asked for: a single row needs none beside the caller.

@@ -291,6 +291,26 @@ def test_file_of_a_standard_descriptor_is_refused(small_file, tmp_path, command,
         place.write_bytes(before)
 
 
+# Guards the same of a report, whose files are in a directory: the page is refused and the old one stays, with what is
+# printed into it.
+def test_page_of_a_standard_descriptor_is_refused(small_file, tmp_path):
+    place = tmp_path / "rep" / "report.html"
+    place.parent.mkdir()
+    with open(place, "wb") as file:
+        program = [
+            sys.executable,
+            ROOT / "scripts/attnscope-report",
+            small_file,
+            "--no-png",
+            "--out",
+            place.parent,
+        ]
+        done = subprocess.run(program, stdout=file, stderr=subprocess.PIPE, text=True, timeout=300)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert f"{place}" in done.stderr and "standard output is open on it; name another file" in done.stderr
+    assert list(place.parent.iterdir()) == [place] and not place.read_bytes().startswith(b"<!")
+
+
 # Numbers that differ in every field, so that no column can be taken for another.
 DISTINCT = {
     "samples_ns": [100.0 + 7 * i * i for i in range(11)],

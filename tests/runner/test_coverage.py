@@ -94,6 +94,8 @@ def test_explanations(text, explained):
         ("/* GCOV_EXCL_START: why */\na(); /* GCOV_EXCL_LINE: why */\n/* GCOV_EXCL_STOP */\n", "line 2: LINE inside"),
         ("/* GCOV_EXCL_LINE: why */\n", "line 1: no line behind it"),
         ("/* GCOV_EXCL_LINE: a */\n/* GCOV_EXCL_LINE: b */\na();\n", "line 1: no line behind it"),
+        ("/* GCOV_EXCL_LINE: a */\na(); /* GCOV_EXCL_LINE: b */\nb();\n", "line 1: no line behind it"),
+        ("/* GCOV_EXCL_LINE: a */\n/* GCOV_EXCL_START: b */\na();\n/* GCOV_EXCL_STOP */\nb();\n", "line 1: no line behind"),
         ("a(); /* GCOV_EXCL_END: why */\n", "line 1: no such mark: GCOV_EXCL_END"),
         ("a(); /* GCOV_EXCL_BR_LINE: why */\n", "line 1: no such mark: GCOV_EXCL_BR_LINE"),
     ],
