@@ -231,9 +231,8 @@ static int evaluate(const eval_options *options, eval_data *data, eval_outputs *
     if (!eval_write(options, data, &info, outputs))
         return CLI_USAGE;
     if (cli_team_had())
-        cli_error("warning: --threads %d: only %d could be had here (a limit on processes or memory); the "
-                  "result is "
-                  "the same",
+        cli_error("warning: --threads %d: only %d could be had here (a limit on processes or memory); "
+                  "the result is the same",
                   options->threads, cli_team_had());
     return CLI_FINE;
 }
