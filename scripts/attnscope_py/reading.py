@@ -19,9 +19,10 @@ from . import strict_json
 from .results import Excluded, ResultError, Row, Run
 
 # Far beyond what can be measured on either side, and near enough that products, quotients and axes of such numbers
-# are finite: a time of a clock tick's thousandth to some 30 years, counts and rates of any machine.
+# are finite and not 0: a time of a clock tick's thousandth to some 30 years, counts and rates of any machine. The
+# schema has the same bounds for what it speaks of.
 _TIMES_NS = (1e-3, 1e18)
-_MOST = 1e30
+_LEAST, _MOST = 1e-30, 1e30
 _UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _ID_PARTS = (
     ("batch", re.compile(r"b(\d{1,18})")),
@@ -49,6 +50,8 @@ def _number(row: dict[str, Any], key: str, where: str) -> float | None:
         raise ResultError(f"{where}: {key} is {_size(value)}, below 0")
     if value > _MOST:
         raise ResultError(f"{where}: {key} is {_size(value)}, above {_MOST:g}")
+    if 0 < value < _LEAST:
+        raise ResultError(f"{where}: {key} is {_size(value)}, between 0 and {_LEAST:g}")
     return float(value)
 
 
@@ -222,6 +225,8 @@ def _expected(rule: str, value: Any) -> str:
         )
     if rule == "enum":
         return f"not one of {', '.join(value)}"
+    if rule == "not":  # the schema's way to leave out what lies between two numbers
+        return f"between {value['exclusiveMinimum']:g} and {value['exclusiveMaximum']:g}"
     bounds = {"minimum": "below", "maximum": "above"}
     return f"{bounds.get(rule, rule)} {value}"
 
