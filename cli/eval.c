@@ -193,8 +193,11 @@ static bool take_option(int option, eval_options *o) {
 
 static bool load_tuning(const char *path, attn_tuning **tuning) {
     machine *here = machine_load(NULL, NULL);
-    const bool loaded = here ? cli_tuning_option(path, here->fingerprint, tuning)
-                             : cli_error("not enough memory") == CLI_FINE;
+    if (!here) {
+        cli_error("not enough memory");
+        return false;
+    }
+    const bool loaded = cli_tuning_option(path, here->fingerprint, tuning);
     machine_free(here);
     return loaded;
 }

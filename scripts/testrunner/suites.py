@@ -33,7 +33,7 @@ def run_pytest(commands: Commands, name: str, paths: list[str], env: dict) -> li
     junit = commands.log.with_name(f"{name}.xml")
     junit.unlink(missing_ok=True)
     # -v writes the name of a test before it runs: the last one is named when the time is up.
-    arguments = ["-v", "-p", "no:cacheprovider", f"--junitxml={junit}"]
+    arguments = ["-v", "-p", "no:cacheprovider", f"--hypothesis-seed={SEED}", f"--junitxml={junit}"]
     env = {"PYTHONDONTWRITEBYTECODE": "1", "ATTNSCOPE_TEST_SEED": SEED, **env}
     status = commands.run([sys.executable, "-m", "pytest", *arguments, *paths], env)
     if not junit.exists():
