@@ -8,12 +8,13 @@ _LABEL = re.compile(r"^([.\w$]+):")
 # "bne" what clang writes "b.ne".
 _JUMP = re.compile(r"^(?:j\w+|b(?:\.?\w\w)?|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#?\w+,)\s+(\.L\w+)$")
 _FMA = re.compile(r"^(?:vfn?madd\w*ps|fml[as]\s+v\w+\.4s)\b")
-_ADDRESS = re.compile(r"\(%(\w+)(?:, ?%(\w+))?|\[(\w+)")  # (%base, %index, scale) of x86, [base of AArch64
+# (%base, %index, scale) of x86, the base or the index missing; [base of AArch64
+_ADDRESS = re.compile(r"\((?:%(\w+))?(?:, ?%(\w+))?|\[(\w+)")
 # An instruction that puts a whole number into a register: its name, what it reads, the register.
 _X86_SET = re.compile(r"^(?P<name>\w+) (?P<read>.*), ?%(?P<target>(?:[er]\w\w|r\d+d?))$")
 _ARM_SET = re.compile(r"^(?P<name>\w+) (?P<target>[xw]\d+), (?P<read>[^%]*)$")
 _NO_SET = re.compile(r"^(?:cmp|test|tst|cmn|st|cb|tb|bt)")
-_X86_COMPUTE = re.compile(r"^(?:lea|add|sub|and)q$")
+_X86_COMPUTE = re.compile(r"^(?:lea|add|sub|and|cmov\w+|xchg)q?$")
 _ARM_COMPUTE = re.compile(r"^(?:mov|add|sub|and)$")
 _PUSH_OR_POP = re.compile(r"^(?:push|pop)[fqw]*\b")
 
@@ -101,7 +102,7 @@ def _accesses(line: str, pointers: set[str]) -> bool:
     """Whether an instruction reads or writes the stack, into which these registers point; lea only computes."""
     if line.startswith("lea"):
         return False
-    names = {name for address in _ADDRESS.findall(line) for name in address}
+    names = {name for address in _ADDRESS.findall(line) for name in address if name}
     return bool(_PUSH_OR_POP.match(line) or pointers & names)
 
 
