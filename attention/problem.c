@@ -48,10 +48,13 @@ void attn_alibi_slopes(int64_t heads, float *slopes) {
     int64_t power = 1;
     while (power <= heads / 2)
         power *= 2;
+    const uint64_t caller = attn_environment_enter();
     for (int64_t h = 0; h < heads && slopes; h++) {
         const double exponent = h < power ? 8 * (double)(h + 1) : 4 * (double)(2 * (h - power) + 1);
-        slopes[h] = (float)exp2(-exponent / (double)power);
+        const volatile float slope = (float)exp2(-exponent / (double)power); /* rounded before the end */
+        slopes[h] = slope;
     }
+    attn_environment_leave(caller);
 }
 
 void attn_problem_init(attn_problem *problem, int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries,
@@ -235,7 +238,7 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
         size_t bytes;
         bool needed;
     } needed[] = {
-        {"tensor q", t->q.data, attn_dtype_bytes(p->dtype), any_rows && p->keys > 0},
+        {"tensor q", t->q.data, attn_dtype_bytes(p->dtype), any_rows},
         {"tensor k", t->k.data, attn_dtype_bytes(p->dtype), any_rows && p->keys > 0},
         {"tensor v", t->v.data, attn_dtype_bytes(p->dtype), any_rows && p->keys > 0 && p->value_dim > 0},
         {"tensor out", t->out, sizeof *t->out, any_rows && p->value_dim > 0},

@@ -374,7 +374,8 @@ ATTN_API attn_status attn_mask_f32(const char *isa, int64_t n, const uint8_t *ma
                                    attn_error *error);
 
 /* Softmax of each of `rows` rows of n, in place. A row of only -inf becomes zeros. Relative error of
- * an element at most (0.5*|x - max| + 6 + n/(2*A)) * 2^-23, A >= the level's lanes. */
+ * an element at most (0.5*|x - max| + 6 + n/(2*A)) * 2^-23, A >= the level's lanes; one whose exponential or
+ * whose quotient would be less than 2^-126 is 0. */
 ATTN_API attn_status attn_softmax_f32(const char *isa, int64_t rows, int64_t n, float *x, int64_t stride,
                                       attn_error *error);
 

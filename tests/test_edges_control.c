@@ -55,8 +55,8 @@ enum { USUAL = FE_TONEAREST };
                       (unsigned long long)after_, (unsigned long long)before_);                              \
     } while (0)
 
-/* Scores near 0 and, for every third key, near -86.9: their weights are normal before softmax divides and
- * subnormal afterwards, and large values make them count. Other values are subnormal, or ordinary. */
+/* Scores near 0 and, for every third key, near -70, whose weights are far from 1 and count by their large values.
+ * Other values are subnormal, or ordinary. */
 static attention_case *tiny_case(size_t place) {
     case_spec s = edge_spec(place);
     s.scale = NAN; /* 1/sqrt(D), which is rounded */
@@ -71,9 +71,9 @@ static attention_case *tiny_case(size_t place) {
                 case_set(c, &c->tensors.q, b, h, i, 4, 3);
         for (int64_t h = 0; h < s.kv_heads; h++)
             for (int64_t j = 0; j < s.keys; j++) {
-                const float score = j % 3 ? 0.25f * (float)test_uniform(&rng) : -86.9f;
+                const float score = j % 3 ? 0.25f * (float)test_uniform(&rng) : -70;
                 case_set(c, &c->tensors.k, b, h, j, 4, score);
-                case_set(c, &c->tensors.v, b, h, j, 0, j % 3 ? 0 : 0x1p126f);
+                case_set(c, &c->tensors.v, b, h, j, 0, j % 3 ? 0 : 0x1p101f);
                 case_set(c, &c->tensors.v, b, h, j, 1, (float)test_uniform(&rng) * 0x1p-130f);
             }
     }
@@ -210,10 +210,29 @@ static void conversions(void **state) {
         }
 }
 
+/* Guards: so for slopes, which are computed. */
+static void slopes(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COUNT_OF(controls); k++)
+        for (int64_t heads = 1; heads <= 96; heads++) {
+            float usual[96], other[96];
+            attn_alibi_slopes(heads, usual);
+            test_fp_set(controls[k].control);
+            const uint64_t before = test_fp_control();
+            attn_alibi_slopes(heads, other);
+            const bool kept = test_fp_control() == before;
+            test_fp_set(USUAL);
+            if (!kept || memcmp(usual, other, (size_t)heads * sizeof *usual))
+                test_fail("slopes of %d heads: other bits under %s, or another control after it", (int)heads,
+                          controls[k].name);
+        }
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "attention under the caller's control", attention);
     test_add_levels(&list, "operations under the caller's control", operations);
     test_add(&list, "conversions under the caller's control", conversions);
+    test_add(&list, "slopes under the caller's control", slopes);
     return test_run_list("edges_control", &list);
 }

@@ -121,6 +121,31 @@ static void no_subnormals(void **state) {
         }
 }
 
+/* Guards: weights that are subnormal though their exponentials are not: those of scores of -87..-80 beside
+ * many of 0, whose sum divides them. None is made in any algorithm, nor does a value meet one. */
+static void no_subnormal_weights(void **state) {
+    const attn_kernels *kernels = test_kernels(state);
+    for (size_t place = 0; place < COUNT_OF(edge_places); place++) {
+        attention_case *c = tails_case(place, 0, false);
+        const case_spec *s = &c->spec;
+        test_rng rng = test_rng_start("weights", place);
+        for (int64_t h = 0; h < s->kv_heads; h++)
+            for (int64_t j = 0; j < s->keys; j++)
+                case_set(c, &c->tensors.k, 0, h, j, 4, j % 2 ? -80 - 7 * (float)test_uniform(&rng) : 0);
+        edge_fill(c, &c->tensors.v, 1.5f); /* no product with it is subnormal where the weight is not */
+        for (size_t a = 0; a < EDGE_ALGORITHMS; a++) {
+            attn_plan *plan = edge_plan(c, kernels->name, edge_algorithms[a]);
+            watch_subnormals();
+            assert_int_equal(attn_execute(plan, &c->tensors, NULL, 1, NULL), ATTN_OK);
+            if (met_subnormals())
+                test_fail("%s: %s meets subnormal numbers", edge_places[place].name,
+                          attn_algorithm_name(edge_algorithms[a]));
+            attn_plan_destroy(plan);
+        }
+        case_free(c);
+    }
+}
+
 /* Guards: the same for the single operations: the exponential gives exact zeros there, softmax exactly 1 and
  * 0. */
 static void no_subnormals_alone(void **state) {
@@ -138,6 +163,14 @@ static void no_subnormals_alone(void **state) {
         for (int i = 0; i < n; i++)
             assert_true(x[i] == (i == n / 2));
         assert_false(met_subnormals());
+        /* Weights whose exponentials are normal numbers, at every place of a vector. */
+        for (int i = 0; i < n; i++)
+            x[i] = i % 3 == 0 ? 0 : -87 + (float)i / 257;
+        watch_subnormals();
+        assert_int_equal(attn_softmax_f32(kernels->name, 1, n, x, n, NULL), ATTN_OK);
+        assert_false(met_subnormals());
+        for (int i = 0; i < n; i++)
+            assert_true(x[i] == 0 || x[i] >= 0x1p-126f);
     }
 }
 
@@ -162,6 +195,7 @@ int main(void) {
     test_list list = {0};
     test_add_levels(&list, "floating-point environment", environment);
     test_add_levels(&list, "no subnormals", no_subnormals);
+    test_add_levels(&list, "no subnormal weights", no_subnormal_weights);
     test_add_levels(&list, "no subnormals in single operations", no_subnormals_alone);
     test_add(&list, "subnormals are seen", subnormals_are_seen);
     return test_run_list("edges_environment", &list);

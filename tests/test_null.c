@@ -80,7 +80,49 @@ static void missing_pointers(void **state) {
     attn_plan_destroy(made);
 }
 
+/* Guards: tensors without an element may be NULL, whatever else is empty; those that have elements are asked
+ * for, at every level and in both algorithms: no combination of empty axes makes one be followed. */
+static void empty_tensors(void **state) {
+    (void)state;
+    float some[2 * 2 * 3 * 4] = {0}, out[2 * 2 * 3 * 5];
+    for (int isa = 0; isa < attn_isa_count(); isa++)
+        for (int empty = 0; empty < 16; empty++)
+            for (int algorithm = ATTN_NAIVE; algorithm <= ATTN_FLASH; algorithm++) {
+                const int64_t batch = empty & 1 ? 0 : 1, queries = empty & 2 ? 0 : 3,
+                              keys = empty & 4 ? 0 : 3;
+                const int64_t value_dim = empty & 8 ? 0 : 5;
+                attn_options options = {.isa = attn_isa_name(isa), .algorithm = (attn_algorithm)algorithm};
+                attn_problem problem;
+                attn_problem_init(&problem, batch, 2, 2, queries, keys, 4, value_dim);
+                attn_plan *plan;
+                if (attn_isa_check(options.isa, NULL) != ATTN_OK)
+                    continue;
+                assert_int_equal(attn_plan_create(&problem, &options, &plan, NULL), ATTN_OK);
+                const int64_t elements[] = {batch * queries, batch * queries * keys,
+                                            batch * queries * keys * value_dim, batch * queries * value_dim};
+                for (int missing = 0; missing < 16; missing++) {
+                    const void *at[4];
+                    bool wanted = false;
+                    for (int t = 0; t < 4; t++) {
+                        at[t] = missing >> t & 1 ? NULL : t == 3 ? out : some;
+                        wanted |= !at[t] && elements[t] > 0;
+                    }
+                    attn_tensors tensors;
+                    attn_tensors_init(&tensors, &problem, at[0], at[1], at[2], (float *)at[3]);
+                    for (size_t i = 0; i < COUNT_OF(out); i++)
+                        out[i] = 7;
+                    const attn_status status = attn_execute(plan, &tensors, NULL, 1, NULL);
+                    if (status != (wanted ? ATTN_INVALID : ATTN_OK))
+                        test_fail("empty axes %x, missing tensors %x: status %d", empty, missing,
+                                  (int)status);
+                    for (int64_t i = 0; i < 2 * elements[3] && status == ATTN_OK; i++)
+                        assert_true(out[i] == 0);
+                }
+                attn_plan_destroy(plan);
+            }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(missing_pointers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(missing_pointers), cmocka_unit_test(empty_tensors)};
     return test_run("null", tests, COUNT_OF(tests));
 }
