@@ -105,8 +105,9 @@ double ref_lse_tolerance(const ref_row *row) {
 double ref_softmax_tolerance(double weight, double spread, int64_t n, int lanes) {
     if (isinf(spread))
         return 0;
-    /* As attnscope.h states it. A quotient below the normal range keeps fewer digits, and exponentials are
-     * flushed from e^-87.33 down, a little more than the smallest normal number. */
+    /* As attnscope.h states it. Exponentials are flushed from e^-87.33 down, a little more than the smallest
+     * normal number, and so are quotients up to 2^-20 above that, before they are rounded. */
     const double relative = (0.5 * spread + 6 + (double)n / (2.0 * lanes)) * 0x1p-23;
-    return weight * relative + 0x1p-149 + (spread > 87 ? 2 * 0x1p-126 : 0);
+    const bool flushed = spread > 87 || weight * (1 - relative) < 0x1.00001p-126;
+    return weight * relative + (flushed ? 2 * 0x1p-126 : 0);
 }
