@@ -333,7 +333,7 @@ void bench_instance_free(bench_instance *instance);
 
 /* ---- Predictions (predict.c) ---- */
 
-enum { BENCH_SAMPLES = 7, BENCH_SAMPLES_SLOW = 5, BENCH_MAX_SAMPLES = 256 };
+enum { BENCH_SAMPLES = 7, BENCH_SAMPLES_SLOW = 5, BENCH_SAMPLES_LEAST = 3, BENCH_MAX_SAMPLES = 256 };
 /* Beside a row's calls and looks at the peak: data, plan, and looking at the output. */
 #define BENCH_AROUND_ROW_NS 2e6
 /* A look takes this much more than it is given, for the clock. */
@@ -347,6 +347,8 @@ double bench_warm_up_s(const bench_config *config, double min_time_s);
 double bench_peak_ms(const bench_config *config);
 /* How often a call of `call_ns` is measured at least, and what a row takes with all around it. */
 int bench_min_samples(double call_ns);
+/* Of one repetition, but for what the reference takes. */
+double bench_row_ns(const bench_config *config, const bench_row *row);
 
 /* Measures small instances of what will run and predicts every row's time from them, leaves out what
  * takes too long, and fits the rest into the budget: first by less time a row (config->min_time_s),

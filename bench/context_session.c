@@ -122,7 +122,8 @@ json_t *bench_context_session(const bench_session *session) {
     json_object_set(object, "date", json_object_get(session->library_context, "date"));
     bench_set_integer(object, "rows", bench_count_measured(session->rows));
     json_object_set_new(object, "interrupted", json_boolean(bench_interrupted != 0));
-    bench_set_real(object, "min_time_s", session->config->min_time_s);
+    bench_set_real(object, "min_time_s",
+                   session->least_time_s > 0 ? session->least_time_s : session->config->min_time_s);
     bench_set_real(object, "elapsed_s", (double)(machine_now_ns() - session->started_ns) / 1e9);
     json_object_set_new(object, "time", make_time(session));
     json_object_set_new(object, "steal", make_steal(session));

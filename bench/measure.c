@@ -42,16 +42,6 @@ static int64_t spend(bench_session *session, bench_part part, int64_t start) {
     return now;
 }
 
-/* How far behind its plan the run is, as a factor for what is left: a loaded machine must not make a
- * sweep twice as long. */
-static double pace(const bench_session *session) {
-    const double planned = session->planned_ns - session->done_ns;
-    const double left = session->config->budget_s * 1e9 - (double)(machine_now_ns() - session->started_ns);
-    if (session->config->budget_s <= 0 || planned <= 0 || left >= planned)
-        return 1;
-    return fmax(left / planned, 0.1);
-}
-
 /* Warms up by time and by number; returns the least nanoseconds that a call took in it, with all that has to
  * run before it: the last one might have been interrupted. */
 static double warm_up(bench_session *session) {
@@ -79,10 +69,9 @@ static double warm_up(bench_session *session) {
 
 static void choose_samples(bench_session *session, double call) {
     const bench_config *config = session->config;
-    const double slower = pace(session);
-    double time = config->min_time_s * 1e9 * slower;
+    double time = config->min_time_s * 1e9;
     session->aimed_ns = time;
-    int64_t least = slower < 0.5 ? 3 : bench_min_samples(call);
+    int64_t least = bench_budget_samples(session, call, bench_min_samples(call), machine_now_ns());
     if (config->one_call) {
         session->sample_calls = session->sample_count = 1;
         return;
@@ -130,7 +119,7 @@ static void finish(bench_session *session, const bench_row *row) {
 
 int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     attn_error error;
-    if (bench_interrupted)
+    if (bench_interrupted || !bench_budget_turn(session, row, 0, machine_now_ns()))
         return 0;
     bench_progress(session, row);
     session->peak_gflops = session->ghz = 0;
@@ -151,7 +140,13 @@ int64_t bench_measure_begin(bench_session *session, bench_row *row) {
     now = spend(session, BENCH_PEAKS, now);
     const double call = warm_up(session);
     spend(session, BENCH_WARM_UP, now);
+    bench_budget_note(session, row, call);
     bench_result *r = &row->result;
+    if (!bench_budget_turn(session, row, call, machine_now_ns()) ||
+        (r->repetitions > 0 && bench_budget_is_over(session, row, 0, now, machine_now_ns()))) {
+        finish(session, row);
+        return 0;
+    }
     if (r->calls_per_sample == 0) {
         choose_samples(session, call);
         r->calls_per_sample = session->sample_calls;
@@ -187,19 +182,23 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
         session->part_ns[BENCH_SAMPLING] += session->instance.first_ns;
         session->part_ns[BENCH_PREPARING] -= session->instance.first_ns;
     }
-    for (int64_t i = session->first_counts; i < session->sample_count && !bench_interrupted; i++) {
+    int64_t i = session->first_counts;
+    for (; i < session->sample_count && !bench_interrupted; i++) {
+        if (bench_budget_is_over(session, row, i, start, machine_now_ns()))
+            break;
         const double elapsed = (double)bench_instance_run(&session->instance, session->sample_calls);
         /* A clock that did not move still took less than its step. */
         samples[i] = fmax(elapsed, 1) / (double)session->sample_calls;
     }
     spend(session, BENCH_SAMPLING, start);
-    if (bench_interrupted) /* what was cut short is no repetition */
+    /* What was cut short is no repetition, unless it is the only one and has samples enough. */
+    if (bench_interrupted || *row->left_out || (i < session->sample_count && r->repetitions > 0))
         return;
-    bench_counting_end(session, row, (session->sample_count - session->first_counts) * session->sample_calls);
-    r->sample_count += (int)session->sample_count;
+    bench_counting_end(session, row, (i - session->first_counts) * session->sample_calls);
+    r->sample_count += (int)i;
     r->repetitions++;
     machine_date(r->date);
-    r->calls += session->sample_count * session->sample_calls;
+    r->calls += i * session->sample_calls;
     r->cpu_ns += first_cpu + bench_cpu_now_ns() - cpu;
     r->wall_ns += first_wall + (double)machine_now_ns() - wall;
     const int64_t stolen_after = bench_stolen_now(session);
@@ -210,7 +209,7 @@ void bench_measure_samples(bench_session *session, bench_row *row) {
 double bench_measure_end(bench_session *session, bench_row *row) {
     /* A row that was cut short has no distribution. */
     int64_t now = machine_now_ns();
-    if (!bench_interrupted) {
+    if (!bench_interrupted && !*row->left_out) {
         bench_take_peak(session, bench_peak_ms(session->config));
         now = spend(session, BENCH_PEAKS, now);
         end_memory(session, &row->result);

@@ -132,7 +132,7 @@ int bench_min_samples(double call_ns) {
     return call_ns < 0.3e9 ? BENCH_SAMPLES : BENCH_SAMPLES_SLOW;
 }
 
-static double row_ns(const bench_config *config, const bench_row *row) {
+double bench_row_ns(const bench_config *config, const bench_row *row) {
     const double call = row->predicted_ns;
     const attn_problem *p = &row->problem;
     const double elements =
@@ -195,7 +195,7 @@ static double expect_spent_s(const bench_config *config, const bench_rows *rows)
 static void plan_rows(const bench_config *config, bench_rows *rows) {
     for (int i = 0; i < rows->count; i++) {
         bench_row *row = &rows->row[i];
-        row->planned_ns = bench_row_waits(row) ? row_ns(config, row) : 0;
+        row->planned_ns = bench_row_waits(row) ? bench_row_ns(config, row) : 0;
     }
 }
 

@@ -107,7 +107,7 @@ void measure_row(benchmark::State &state, bench_session *session, bench_row *row
         while (state.KeepRunningBatch(before)) {
         }
     }
-    state.SkipWithError(*row->error ? row->error : "interrupted");
+    state.SkipWithError(*row->error ? row->error : *row->left_out ? row->left_out : "interrupted");
 }
 
 void run_row(benchmark::State &state, bench_session *session, bench_row *row) {

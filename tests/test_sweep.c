@@ -213,6 +213,103 @@ static void a_budget_is_kept_exactly(void **state) {
     assert_true(last_time == 0.3);
 }
 
+/* How a sweep of the rows goes by a clock of its own: calls take `load` times what was predicted from row `from` on.
+ * Returns when it ends, in seconds. */
+static double run_by_clock(bench_session *session, double load, int from) {
+    bench_config *config = session->config;
+    double now_s = config->spent_s;
+    for (int i = 0; i < session->order_count; i++) {
+        bench_row *timed = session->order[i], slow = *timed;
+        if (!bench_budget_turn(session, timed, 0, (int64_t)(now_s * 1e9)))
+            continue;
+        slow.predicted_ns *= i >= from ? load : 1;
+        bench_budget_note(session, timed, slow.predicted_ns);
+        const double first_s = slow.predicted_ns / 1e9;
+        if (!bench_budget_turn(session, timed, slow.predicted_ns, (int64_t)((now_s + first_s) * 1e9))) {
+            now_s += first_s + BENCH_AROUND_ROW_NS / 1e9;
+            continue;
+        }
+        timed->result.measured = true;
+        now_s += bench_row_ns(config, &slow) / 1e9;
+    }
+    return now_s;
+}
+
+/* Guards a budget that is only a plan: calls that take longer than predicted, from any row on, end no more than a
+ * twentieth above it, beside one call. As in the plan rows get no less than a third of the time asked for, half
+ * octaves go first, and nothing is left out of a run that goes as predicted. */
+static void a_budget_is_kept_under_load(void **state) {
+    (void)state;
+    enum { OCTAVES = 4, COUNT = ROWS * OCTAVES };
+    for (int seed = 1; seed <= 8; seed++) {
+        for (double load = 1; load <= 16; load *= 2) {
+            for (int from = 0; from < COUNT; from += 8) {
+                bench_row row[COUNT];
+                double call_s[ROWS];
+                for (int i = 0; i < ROWS; i++)
+                    call_s[i] = 0.001 * pow(2, i / 2) * (i % 2 ? 1.4 : 1);
+                for (int k = 0; k < OCTAVES; k++)
+                    make_rows(row + (size_t)k * ROWS, call_s);
+                for (int i = 0; i < COUNT; i++)
+                    row[i].first_of_problem = i;
+                bench_rows rows = {.row = row, .count = COUNT};
+                bench_config config = {.min_time_s = 0.25, .asked_time_s = 0.25, .repetitions = 1, .warm_up_s = -1,
+                                       .budget_s = 16, .spent_s = 1, .seed = seed};
+                bench_fit_budget(&config, &rows);
+                const int planned = count_left_out(&rows, true) + count_left_out(&rows, false);
+                bench_session session = {.config = &config, .rows = &rows};
+                assert_true(bench_session_order(&session));
+                const double end_s = run_by_clock(&session, load, from);
+                const int between = count_left_out(&rows, true), others = count_left_out(&rows, false);
+                const double call = load * call_s[ROWS - 1];
+                if (end_s > config.budget_s * (1 + BENCH_BUDGET_EXCESS) + call)
+                    test_fail("seed %d, load %g from row %d: ends after %g s of %g", seed, load, from, end_s,
+                              config.budget_s);
+                assert_true(session.least_time_s >= 0.25 / 3 - 1e-12 && session.least_time_s <= 0.25);
+                if (load == 1)
+                    assert_int_equal(between + others, planned);
+                for (int i = 0; i < COUNT; i++)
+                    assert_true(row[i].result.measured != (*row[i].left_out != 0));
+                /* The shortest stay: each series has its points for a slope. */
+                for (int i = 0; i < COUNT; i++)
+                    assert_true(row[i].predicted_ns > 4e6 || row[i].between || load > 4 || !*row[i].left_out);
+                free(session.order);
+            }
+        }
+    }
+}
+
+/* Guards samples that go on when nothing is left: three stay a result, fewer are left out and say why; as many
+ * calls as were asked for are never cut. */
+static void samples_end_with_the_budget(void **state) {
+    (void)state;
+    bench_config config = {.budget_s = 10, .repetitions = 1};
+    bench_session session = {.config = &config, .started_ns = 1000};
+    const int64_t end = (int64_t)bench_budget_end_ns(&session);
+    assert_true(fabs((double)end - 1000 - 10e9 * (1 + BENCH_BUDGET_EXCESS)) < 10);
+    assert_int_equal(bench_budget_samples(&session, 1e9, 7, end - (int64_t)20e9), 7);
+    assert_int_equal(bench_budget_samples(&session, 1e9, 7, end - (int64_t)5.5e9), 5);
+    assert_int_equal(bench_budget_samples(&session, 1e9, 7, end + 1), 3);
+    assert_int_equal(bench_budget_samples(&session, 1e9, 1, end + 1), 1);
+    bench_row row = {.error = ""};
+    assert_false(bench_budget_is_over(&session, &row, 0, 0, end));
+    assert_true(bench_budget_is_over(&session, &row, 3, 0, end + 1) && !*row.left_out);
+    assert_true(bench_budget_is_over(&session, &row, 2, 0, end + 1) && strstr(row.left_out, "budget of 10 s"));
+    /* Twice its time, with samples enough. */
+    session.aimed_ns = 1e9;
+    bench_row slow = {.error = ""};
+    assert_false(bench_budget_is_over(&session, &slow, BENCH_SAMPLES, 1000, 2000001000));
+    assert_false(bench_budget_is_over(&session, &slow, BENCH_SAMPLES - 1, 1000, 2000002000));
+    assert_true(bench_budget_is_over(&session, &slow, BENCH_SAMPLES, 1000, 2000002000) && !*slow.left_out);
+    config.fixed_calls = 100;
+    assert_false(bench_budget_is_over(&session, &slow, BENCH_SAMPLES, 1000, 2000002000));
+    config.fixed_calls = 0;
+    config.budget_s = 0;
+    bench_row free_row = {.error = ""};
+    assert_false(bench_budget_is_over(&session, &free_row, 0, 0, INT64_MAX));
+    assert_int_equal(bench_budget_samples(&session, 1e9, 7, INT64_MAX), 7);
+}
+
 /* Guards: what surrounds a row is planned to be less than a tenth of its samples, over calls of all lengths
  * that a sweep has, and for none of them much more. */
 static void measuring_costs_a_tenth(void **state) {
@@ -318,6 +415,8 @@ int main(void) {
         cmocka_unit_test(borders_ascend),
         cmocka_unit_test(short_regimes_are_refined),
         cmocka_unit_test(a_budget_is_kept_exactly),
+        cmocka_unit_test(a_budget_is_kept_under_load),
+        cmocka_unit_test(samples_end_with_the_budget),
         cmocka_unit_test(measuring_costs_a_tenth),
         cmocka_unit_test(what_is_there_costs_no_budget),
         cmocka_unit_test(a_problem_is_checked_once),
