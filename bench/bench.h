@@ -316,7 +316,8 @@ bool bench_row_fits(const bench_row *row, int64_t memory_bytes, attn_error *erro
 /* False with the reason in `error`. */
 bool bench_instance_make(bench_instance *instance, const bench_row *row, bench_pool *pool, uint64_t seed,
                          attn_error *error);
-double bench_cpu_now_ns(void); /* that the process has used */
+double bench_cpu_now_ns(void);    /* that the process has used */
+double bench_thread_now_ns(void); /* that the calling thread has */
 /* Runs `calls` calls and returns their time in nanoseconds, all together; for a stage the time of that
  * stage alone. */
 int64_t bench_instance_run(bench_instance *instance, int64_t calls);

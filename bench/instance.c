@@ -7,10 +7,18 @@
 #include <string.h>
 #include <time.h>
 
-double bench_cpu_now_ns(void) {
+static double cpu_time_ns(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+double bench_cpu_now_ns(void) {
+    return cpu_time_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+double bench_thread_now_ns(void) {
+    return cpu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Bytes of an instance of the row, whose plan has been counted. */

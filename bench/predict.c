@@ -40,11 +40,12 @@ static void shrink(bench_row *row) {
         row->stage = ATTN_STAGE_PV; /* runs all before it */
 }
 
-/* Wall time of a call, all stages included. */
+/* Time of a call on this thread, all stages included; of its CPU, so that other work beside it does not decide
+ * which rows there are. */
 static double time_call(bench_instance *instance) {
-    const int64_t start = machine_now_ns();
+    const double start = bench_thread_now_ns();
     bench_instance_run(instance, 1);
-    return (double)(machine_now_ns() - start);
+    return fmax(1, bench_thread_now_ns() - start);
 }
 
 /* Nanoseconds per unit of weight; 0 with the reason in row->error. */
@@ -58,7 +59,7 @@ static double calibrate(bench_row *row, bench_pool *pool) {
         return 0;
     }
     double best = time_call(&instance), total = 0;
-    /* At least four: other work on the CPU doubles the time of one or two. */
+    /* At least four: the first finds nothing in the caches. */
     for (int i = 0; i < 3 || (i < 20 && total < 3e6); i++) {
         const double now = time_call(&instance);
         total += now;

@@ -288,6 +288,37 @@ def test_a_budget_is_kept_by_leaving_out_the_longest(bench):
     assert not re.search(r"nk128/t1\n *\(left out: ", outcome.out)
 
 
+def test_load_does_not_decide_which_rows_there_are(bench):
+    """Guards predictions from wall time: beside other work on its CPU a call would take three times as long, and
+    be left out by --max-call. Every kind of row, all on one CPU with two processes that only count."""
+    cpu = min(os.sched_getaffinity(0))
+
+    def predicted():
+        kinds = ("--algorithm", "naive", "--algorithm", "flash", "--stages", "--kernel", "softmax")
+        out = bench(
+            *("--dry-run", "--no-roofline", "--isa", "scalar", "--n", "1024", *kinds),
+            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+        ).out
+        return {name: float(ms) for ms, name in re.findall(r"^ +([\d.e+-]+) +[\d.]+  (\S+)$", out, re.M)}
+
+    alone = predicted()
+    busy = [
+        subprocess.Popen(
+            ["sh", "-c", "while :; do :; done"], preexec_fn=lambda: os.sched_setaffinity(0, {cpu})
+        )
+        for _ in range(2)
+    ]
+    try:
+        beside = predicted()
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert len(alone) >= 7 and alone.keys() == beside.keys()
+    ratios = sorted(beside[name] / alone[name] for name in alone)
+    assert ratios[len(ratios) // 2] < 1.6, ratios
+
+
 def test_presets_hold_prefill_decode_and_refusals(measured, bench):
     """Guards that presets measure prefill and decode (llama.cpp's benchmarks saw only decode)."""
     listed = bench("--list-presets")
