@@ -47,6 +47,14 @@ static int take_threads(const machine *m, bench_config *config, const char *text
 static int take_pattern(const machine *m, bench_config *config, const char *text) {
     attn_pattern pattern;
     attn_error error;
+    char *file;
+    if (!cli_pattern_file(text, &file))
+        return CLI_USAGE;
+    /* It is read for each length, and for its digest. */
+    const bool regular = !file || cli_regular_file("block map", file);
+    free(file);
+    if (!regular)
+        return CLI_USAGE;
     /* A block map is checked against the shapes of each row. */
     if (!strstr(text, "blocks=") && attn_pattern_parse(text, &pattern, &error) != ATTN_OK)
         return cli_error("--pattern '%s': %s", text, error.text);
@@ -124,6 +132,8 @@ static int take_max_call(const machine *m, bench_config *config, const char *tex
 
 static int take_tuning(const machine *m, bench_config *config, const char *text) {
     config->tuning_file = text;
+    if (!cli_regular_file("--tuning", text))
+        return CLI_USAGE;
     return cli_tuning_option(text, m->fingerprint, &config->tuning) ? 0 : CLI_USAGE;
 }
 

@@ -92,6 +92,8 @@ int bench_resume(bench_session *session) {
         fprintf(stderr, "attnscope bench: there is no %s yet: begun anew\n", path);
         return 0;
     }
+    if (!cli_regular_file("cannot resume", path))
+        return CLI_USAGE;
     json_error_t error;
     json_t *file = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!file)

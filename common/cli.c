@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *current_command = "";
 
@@ -195,6 +196,14 @@ const char *cli_float_text(float value, char text[CLI_FLOAT_TEXT]) {
             break;
     }
     return text;
+}
+
+bool cli_regular_file(const char *what, const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode))
+        return true;
+    cli_error("%s %s: not a regular file", what, path);
+    return false;
 }
 
 void *cli_alloc(const char *what, int64_t count, size_t size) {

@@ -67,6 +67,9 @@ static inline int64_t cli_ceil_div(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
 
+/* False after an error if there is something else than a regular file: opening a pipe would wait for whoever
+ * writes into it. What is not there is for its reader to tell. */
+bool cli_regular_file(const char *what, const char *path);
 /* Memory for `count` elements of `size` bytes, zeroed, never NULL for a count of 0. Prints an error
  * and returns NULL when there is none. `what` names it. */
 void *cli_alloc(const char *what, int64_t count, size_t size);
@@ -81,6 +84,9 @@ typedef struct cli_pattern {
 
 /* Prints an error and returns false if the text or the map is wrong. */
 bool cli_pattern_parse(const char *text, int64_t heads, int64_t queries, int64_t keys, cli_pattern *pattern);
+/* The file of its block map, to be freed, or NULL where it has none. Prints an error and returns false if that
+ * term is wrong. */
+bool cli_pattern_file(const char *text, char **file);
 /* Canonical text, with the block map's file named; memory to free, NULL when there is none left. */
 char *cli_pattern_format(const cli_pattern *pattern);
 /* A line about what a pattern's counts do not say by themselves; none where they do. */

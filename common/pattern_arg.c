@@ -97,6 +97,17 @@ static int split_terms(const char *text, char *rest, cli_pattern *out) {
     return count;
 }
 
+bool cli_pattern_file(const char *text, char **file) {
+    cli_pattern terms = {0};
+    char *rest = cli_alloc("the pattern", (int64_t)strlen(text) + 1, 1);
+    const bool split = rest && split_terms(text, rest, &terms) >= 0;
+    free(rest);
+    if (!split)
+        cli_pattern_free(&terms);
+    *file = terms.block_file;
+    return split;
+}
+
 bool cli_pattern_parse(const char *text, int64_t heads, int64_t queries, int64_t keys, cli_pattern *out) {
     memset(out, 0, sizeof *out);
     char *rest = cli_alloc("the pattern", (int64_t)strlen(text) + 1, 1);

@@ -101,6 +101,26 @@ def test_unwritable_output_is_refused_before_the_sweep(bench, tmp_path, option, 
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--pattern", "blocks={}:8"),
+        ("--pattern", "causal,blocks={}:8,sink=1"),
+        ("--tuning", "{}"),
+        ("--resume", "--out", "{}"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pipe", "directory"])
+def test_what_is_no_file_is_refused_before_it_is_opened(bench, tmp_path, options, kind, more):
+    """Guards inputs that would be waited for: nobody writes into this pipe."""
+    path = tmp_path / "input"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    outcome = bench("--n", "32", *(option.format(path) for option in options), *more)
+    assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1, outcome
+    assert str(path) in outcome.err and ("not a regular file" in outcome.err or "is a directory" in outcome.err)
+
+
 def test_one_file_for_two_outputs(bench, tmp_path):
     """Guards that one file of results does not overwrite the other, by whatever path it is named."""
     (tmp_path / "r.json").write_text("kept")
