@@ -2,9 +2,9 @@
  * longer than predicted, and what is left has to be made to fit again.
  *
  * Before each row what all that are left would take is added up anew, with their predicted calls as much
- * slower as the latest rows' were. Where that is too much the rules of the plan hold: less time a row, then no
- * half octaves, then no rows, the longest first. Only the row whose turn it is is decided about: a burst of load
- * costs the rows that it meets, and none that come after it. */
+ * slower as the latest rows' were. Where that is too much the rules of the plan hold: less time a row, then
+ * no half octaves, then no rows, the longest first. Only the row whose turn it is is decided about: a burst
+ * of load costs the rows that it meets, and none that come after it. */
 #include "bench/session.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@ double bench_budget_end_ns(const bench_session *session) {
     return budget_s > 0 ? (double)session->started_ns + budget_s * (1 + BENCH_BUDGET_EXCESS) * 1e9 : INFINITY;
 }
 
-/* What rows that are left take: all, the half octaves among them, and those that would be left out before the one
- * whose turn it is. */
+/* What rows that are left take: all, the half octaves among them, and those that would be left out before the
+ * one whose turn it is. */
 typedef struct demand {
     double all_ns, between_ns, before_ns;
 } demand;
@@ -64,17 +64,16 @@ static demand demand_of(const bench_session *session, int at, double time_s, dou
 }
 
 double bench_slower(const bench_session *session) {
-    return session->predicted_calls_ns > 0
-               ? fmax(1, session->seen_calls_ns / session->predicted_calls_ns)
-               : 1;
+    return session->predicted_calls_ns > 0 ? fmax(1, session->seen_calls_ns / session->predicted_calls_ns)
+                                           : 1;
 }
 
 void bench_budget_note(bench_session *session, const bench_row *row, double call_ns) {
     if (!(row->predicted_ns > 0) || !(call_ns > 0))
         return;
     if (session->predicted_calls_ns == 0) {
-        /* As if a typical row had been as predicted: the first is not all there is to know, and of a call that
-         * is short the prediction may be far off. */
+        /* As if a typical row had been as predicted: the first is not all there is to know, and of a call
+         * that is short the prediction may be far off. */
         for (int i = 0; i < session->order_count; i++)
             session->predicted_calls_ns += session->order[i]->predicted_ns / session->order_count;
         session->seen_calls_ns = session->predicted_calls_ns;
@@ -121,10 +120,11 @@ bool bench_budget_turn(bench_session *session, bench_row *row, double call_ns, i
         session->least_time_s = fmin(session->least_time_s, time_s);
         return true;
     }
-    snprintf(row->left_out, sizeof row->left_out,
-             "would take %.3g s, calls taking %.2g times what was predicted; %.3g s of a budget of %g s are left",
-             row_ns(session, row, time_s, call_ns) / 1e9, fmax(call_ns / row->predicted_ns, 0.01),
-             fmax(0, left_ns / 1e9), config->budget_s);
+    snprintf(
+        row->left_out, sizeof row->left_out,
+        "would take %.3g s, calls taking %.2g times what was predicted; %.3g s of a budget of %g s are left",
+        row_ns(session, row, time_s, call_ns) / 1e9, fmax(call_ns / row->predicted_ns, 0.01),
+        fmax(0, left_ns / 1e9), config->budget_s);
     return false;
 }
 
@@ -140,7 +140,8 @@ bool bench_budget_is_over(const bench_session *session, bench_row *row, int64_t 
     if (config->one_call)
         return false;
     if ((double)now_ns <= bench_budget_end_ns(session))
-        /* How many samples there are was chosen by an undisturbed call: others would wait for disturbed ones. */
+        /* How many samples there are was chosen by an undisturbed call: others would wait for disturbed ones.
+         */
         return config->budget_s > 0 && !config->fixed_calls && config->repetitions == 1 &&
                taken >= BENCH_SAMPLES && (double)(now_ns - begun_ns) > 2 * session->aimed_ns;
     if ((taken < BENCH_SAMPLES_LEAST || config->fixed_calls) && row->result.repetitions == 0)

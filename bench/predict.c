@@ -40,8 +40,8 @@ static void shrink(bench_row *row) {
         row->stage = ATTN_STAGE_PV; /* runs all before it */
 }
 
-/* Time of a call on this thread, all stages included; of its CPU, so that other work beside it does not decide
- * which rows there are. */
+/* Time of a call on this thread, all stages included; of its CPU, so that other work beside it does not
+ * decide which rows there are. */
 static double time_call(bench_instance *instance) {
     const double start = bench_thread_now_ns();
     bench_instance_run(instance, 1);

@@ -16,8 +16,8 @@ extern "C" {
 /* A row that is faster than its peak or bandwidth by more than this was not measured, whatever the samples
  * say. */
 #define BENCH_FAULT_PCT 105
-/* By how much of itself a budget may be exceeded, apart from the call that is running then and the look at its
- * output. */
+/* By how much of itself a budget may be exceeded, apart from the call that is running then and the look at
+ * its output. */
 #define BENCH_BUDGET_EXCESS 0.05
 
 /* What a file that is resumed holds beside the rows asked for. All NULL and 0 where none is. */
@@ -69,7 +69,7 @@ typedef struct bench_session {
     double done_ns;
     /* Time a row (config->min_time_s) as planned, and the least that one was given; 0 before the first. */
     double plan_time_s, least_time_s;
-    double predicted_calls_ns, seen_calls_ns; /* by bench_budget_note */
+    double predicted_calls_ns, seen_calls_ns;         /* by bench_budget_note */
     int64_t started_ns;                               /* of the program */
     int64_t measuring_ns;                             /* of the first row */
     int threads_made;                                 /* of the pool */
@@ -119,16 +119,16 @@ double bench_measure_end(bench_session *session, bench_row *row);
  * sets config->min_time_s so that all that are left fit into the budget, or is false, and row->left_out says
  * that this one does not. True without a budget, and for a row that has been measured. */
 bool bench_budget_turn(bench_session *session, bench_row *row, double call_ns, int64_t now_ns);
-/* Notes how long the calls of a row took; what the latest notes say together of calls beside their predictions,
- * 1 at least. */
+/* Notes how long the calls of a row took; what the latest notes say together of calls beside their
+ * predictions, 1 at least. */
 void bench_budget_note(bench_session *session, const bench_row *row, double call_ns);
 double bench_slower(const bench_session *session);
 /* When measuring ends whatever is left; infinite without a budget. */
 double bench_budget_end_ns(const bench_session *session);
 /* So many of `least` samples as fit before that, three at least. */
 int64_t bench_budget_samples(const bench_session *session, double call_ns, int64_t least, int64_t now_ns);
-/* Whether a row that has taken so many samples since begun_ns has to stop there: nothing is left, and it is left
- * out where they are too few; or they took twice their time, and are enough. */
+/* Whether a row that has taken so many samples since begun_ns has to stop there: nothing is left, and it is
+ * left out where they are too few; or they took twice their time, and are enough. */
 bool bench_budget_is_over(const bench_session *session, bench_row *row, int64_t taken, int64_t begun_ns,
                           int64_t now_ns);
 

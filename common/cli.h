@@ -84,8 +84,8 @@ typedef struct cli_pattern {
 
 /* Prints an error and returns false if the text or the map is wrong. */
 bool cli_pattern_parse(const char *text, int64_t heads, int64_t queries, int64_t keys, cli_pattern *pattern);
-/* The file of its block map, to be freed, or NULL where it has none. Prints an error and returns false if that
- * term is wrong. */
+/* The file of its block map, to be freed, or NULL where it has none. Prints an error and returns false if
+ * that term is wrong. */
 bool cli_pattern_file(const char *text, char **file);
 /* Canonical text, with the block map's file named; memory to free, NULL when there is none left. */
 char *cli_pattern_format(const cli_pattern *pattern);

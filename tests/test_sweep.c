@@ -213,8 +213,8 @@ static void a_budget_is_kept_exactly(void **state) {
     assert_true(last_time == 0.3);
 }
 
-/* How a sweep of the rows goes by a clock of its own: calls take `load` times what was predicted from row `from` on.
- * Returns when it ends, in seconds. */
+/* How a sweep of the rows goes by a clock of its own: calls take `load` times what was predicted from row
+ * `from` on. Returns when it ends, in seconds. */
 static double run_by_clock(bench_session *session, double load, int from) {
     bench_config *config = session->config;
     double now_s = config->spent_s;
@@ -235,9 +235,9 @@ static double run_by_clock(bench_session *session, double load, int from) {
     return now_s;
 }
 
-/* Guards a budget that is only a plan: calls that take longer than predicted, from any row on, end no more than a
- * twentieth above it, beside one call. As in the plan rows get no less than a third of the time asked for, half
- * octaves go first, and nothing is left out of a run that goes as predicted. */
+/* Guards a budget that is only a plan: calls that take longer than predicted, from any row on, end no more
+ * than a twentieth above it, beside one call. As in the plan rows get no less than a third of the time asked
+ * for, half octaves go first, and nothing is left out of a run that goes as predicted. */
 static void a_budget_is_kept_under_load(void **state) {
     (void)state;
     enum { OCTAVES = 4, COUNT = ROWS * OCTAVES };
@@ -253,8 +253,13 @@ static void a_budget_is_kept_under_load(void **state) {
                 for (int i = 0; i < COUNT; i++)
                     row[i].first_of_problem = i;
                 bench_rows rows = {.row = row, .count = COUNT};
-                bench_config config = {.min_time_s = 0.25, .asked_time_s = 0.25, .repetitions = 1, .warm_up_s = -1,
-                                       .budget_s = 16, .spent_s = 1, .seed = seed};
+                bench_config config = {.min_time_s = 0.25,
+                                       .asked_time_s = 0.25,
+                                       .repetitions = 1,
+                                       .warm_up_s = -1,
+                                       .budget_s = 16,
+                                       .spent_s = 1,
+                                       .seed = seed};
                 bench_fit_budget(&config, &rows);
                 const int planned = count_left_out(&rows, true) + count_left_out(&rows, false);
                 bench_session session = {.config = &config, .rows = &rows};
@@ -279,8 +284,8 @@ static void a_budget_is_kept_under_load(void **state) {
     }
 }
 
-/* Guards samples that go on when nothing is left: three stay a result, fewer are left out and say why; as many
- * calls as were asked for are never cut. */
+/* Guards samples that go on when nothing is left: three stay a result, fewer are left out and say why; as
+ * many calls as were asked for are never cut. */
 static void samples_end_with_the_budget(void **state) {
     (void)state;
     bench_config config = {.budget_s = 10, .repetitions = 1};
@@ -294,7 +299,8 @@ static void samples_end_with_the_budget(void **state) {
     bench_row row = {.error = ""};
     assert_false(bench_budget_is_over(&session, &row, 0, 0, end));
     assert_true(bench_budget_is_over(&session, &row, 3, 0, end + 1) && !*row.left_out);
-    assert_true(bench_budget_is_over(&session, &row, 2, 0, end + 1) && strstr(row.left_out, "budget of 10 s"));
+    assert_true(bench_budget_is_over(&session, &row, 2, 0, end + 1) &&
+                strstr(row.left_out, "budget of 10 s"));
     /* Twice its time, with samples enough. */
     session.aimed_ns = 1e9;
     bench_row slow = {.error = ""};

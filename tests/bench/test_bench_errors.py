@@ -118,7 +118,9 @@ def test_what_is_no_file_is_refused_before_it_is_opened(bench, tmp_path, options
     os.mkfifo(path) if kind == "pipe" else path.mkdir()
     outcome = bench("--n", "32", *(option.format(path) for option in options), *more)
     assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1, outcome
-    assert str(path) in outcome.err and ("not a regular file" in outcome.err or "is a directory" in outcome.err)
+    assert str(path) in outcome.err and (
+        "not a regular file" in outcome.err or "is a directory" in outcome.err
+    )
 
 
 def test_one_file_for_two_outputs(bench, tmp_path):
