@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import altair as alt
 
 from . import theme
+from .layers import Spec, layer
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ LABEL_GAP = 16  # from the plot's edge
 
 def end_labels(
     labels: Sequence[EndLabel], axis: LogAxis | LinearAxis, x: alt.X, y_title: str, width: int
-) -> alt.LayerChart:
+) -> Spec:
     """Labels right of the plot, each joined to the end of its line by a thin dotted line of its colour."""
     heights = [LABEL_LINE * len(label.lines) + 3 for label in labels]
     centres = spread([axis.pixel(label.y) for label in labels], heights, 0, axis.height)
@@ -176,19 +177,19 @@ def end_labels(
     chart = alt.Chart(theme.data(values))
     leaders = chart.mark_rule(strokeWidth=1.2, strokeDash=[1, 2]).encode(
         x=x,
-        x2=alt.X2(value=width + LABEL_GAP - 4),
+        x2=alt.X2Value(width + LABEL_GAP - 4),
         y=alt.Y("y:Q", scale=axis.scale(), title=y_title),
-        y2="centre:Q",
+        y2=alt.Y2("centre:Q"),
         color=alt.Color("colour:N", scale=None),
     )
     texts = chart.mark_text(
         align="left", baseline="middle", lineHeight=LABEL_LINE, fontSize=theme.SMALL, color=theme.INK
     ).encode(
-        x=alt.value(width + LABEL_GAP),
+        x=alt.XValue(width + LABEL_GAP),
         y=alt.Y("first:Q", scale=axis.scale(), title=y_title),
-        text="label:N",
+        text=alt.Text("label:N"),
     )
-    return leaders + texts
+    return layer(leaders, texts)
 
 
 def marked_lengths(
@@ -211,6 +212,6 @@ def marked_lengths(
         layers.append(
             chart.transform_filter(f"datum.row == {row}")
             .mark_text(fontSize=11, color=theme.MUTED, baseline="bottom")
-            .encode(x=x, y=alt.value(-4 - 12 * row), text="label:N")
+            .encode(x=x, y=alt.YValue(-4 - 12 * row), text=alt.Text("label:N"))
         )
     return layers

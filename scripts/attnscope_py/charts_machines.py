@@ -10,6 +10,7 @@ import altair as alt
 from . import axes, formats, lines, theme
 from .analysis import Section, largest_common
 from .figures import INTERVALS, Figure, Panel, Table, panel, provenance
+from .layers import layer
 from .results import Run
 from .series import BASE_ISA, Series, Variant, isa_rank
 
@@ -162,12 +163,12 @@ def _panel(section: Section, kind: _Kind, dots: Sequence[_Dot]) -> Panel:
             .mark_text(
                 align="left", fontSize=theme.SMALL, color=theme.INK, fontWeight="bold" if bold else "normal"
             )
-            .encode(x=alt.value(left), text="label:N")
+            .encode(x=alt.XValue(left), text=alt.Text("label:N"))
             for bold in (True, False)
         ),
-        alt.layer(
+        layer(
             chart.mark_rule(strokeWidth=2).encode(
-                x=alt.X("low:Q", scale=scale, title=kind.axis), x2="high:Q", stroke=stroke
+                x=alt.X("low:Q", scale=scale, title=kind.axis), x2=alt.X2("high:Q"), stroke=stroke
             ),
             chart.mark_point(shape="circle", size=45, strokeWidth=1.5, opacity=1).encode(
                 x=x,
@@ -176,13 +177,13 @@ def _panel(section: Section, kind: _Kind, dots: Sequence[_Dot]) -> Panel:
                 **theme.marker_legend(any(d.disturbed for d in dots)),
             ),
             chart.mark_text(align="left", fontSize=theme.SMALL, color=theme.INK).encode(
-                x=alt.value(_WIDTH + 8), text="value:N"
+                x=alt.XValue(_WIDTH + 8), text=alt.Text("value:N")
             ),
             theme.hover(chart.encode(x=x), {"n": "n"}, kind.axis),
         ),
     ]
     said = "; ".join(f"{d.variant.label}, {d.run.label}, {d.isa}: {kind.text(d.value)}" for d in dots)
-    drawn = alt.layer(*layers).properties(width=_WIDTH, height=height)
+    drawn = layer(*layers, width=_WIDTH, height=height)
     return panel(kind.title, drawn, f"{kind.title}: {said}.")
 
 

@@ -9,6 +9,7 @@ import altair as alt
 from . import axes, formats, lines, theme
 from .analysis import Section
 from .figures import Figure, Panel, Table, panel, provenance
+from .layers import Spec, layer
 from .roofline import Ceilings, ceilings, gflops, intensity, limit_text
 from .series import Point, Series
 
@@ -79,7 +80,7 @@ def _slopes(plane: _Plane, limits: Ceilings) -> list[alt.Chart]:
     end = alt.X("end:Q", scale=plane.x_scale, title=_TITLE_X)
     return [
         chart.mark_rule(color=theme.MUTED, strokeWidth=1.2).encode(
-            x=plane.x, x2="end:Q", y=plane.y, y2="top:Q"
+            x=plane.x, x2=alt.X2("end:Q"), y=plane.y, y2=alt.Y2("top:Q")
         ),
         *(
             alt.Chart(theme.data([value]))
@@ -94,7 +95,7 @@ def _slopes(plane: _Plane, limits: Ceilings) -> list[alt.Chart]:
         *(
             alt.Chart(theme.data([value]))
             .mark_text(align="left", baseline="middle", dx=3, fontSize=11, color=theme.MUTED)
-            .encode(x=end, y=alt.value(value["above"]), text="label:N")
+            .encode(x=end, y=alt.YValue(value["above"]), text=alt.Text("label:N"))
             for value in values
         ),
     ]
@@ -114,16 +115,16 @@ def _roofs(plane: _Plane, limits: Ceilings, isa: str, series: Sequence[Series]) 
         )
         layers += [
             chart.mark_rule(color=theme.MUTED, strokeWidth=1.6, strokeDash=dash).encode(
-                x=plane.x, x2="end:Q", y=plane.y
+                x=plane.x, x2=alt.X2("end:Q"), y=plane.y
             ),
             chart.mark_text(align="right", baseline="bottom", dy=-3, fontSize=11, color=theme.MUTED).encode(
-                x=alt.value(_WIDTH), y=plane.y, text="label:N"
+                x=alt.XValue(_WIDTH), y=plane.y, text=alt.Text("label:N")
             ),
         ]
     return layers
 
 
-def _dots(plane: _Plane, series: Sequence[Series], marks: theme.Marks) -> list[alt.Chart]:
+def _dots(plane: _Plane, series: Sequence[Series], marks: theme.Marks) -> list[Spec]:
     """A marker for each length, joined in their order, with the variant's name at the longest."""
     values, labels = [], []
     for s in series:
@@ -149,12 +150,12 @@ def _dots(plane: _Plane, series: Sequence[Series], marks: theme.Marks) -> list[a
         said = (*lines.wrap_pattern(s.variant.label), last["value"])
         labels.append(axes.EndLabel(last["at"], last["y"], said, colour, keys))
     stroke = alt.Stroke("colour:N", scale=None)
-    chart = alt.Chart(theme.data(values)).encode(x=plane.x, y=plane.y, detail="variant:N")
+    chart = alt.Chart(theme.data(values)).encode(x=plane.x, y=plane.y, detail=alt.Detail("variant:N"))
     places = {"n": "n", "per_byte": _TITLE_X}
     return [
-        alt.layer(
+        layer(
             chart.mark_line(strokeWidth=1, opacity=0.6).encode(
-                stroke=stroke, strokeDash=marks.dash(), order="n:Q"
+                stroke=stroke, strokeDash=marks.dash(), order=alt.Order("n:Q")
             ),
             chart.mark_point(size=34, strokeWidth=1.5, opacity=1).encode(
                 stroke=stroke,
@@ -170,9 +171,13 @@ def _dots(plane: _Plane, series: Sequence[Series], marks: theme.Marks) -> list[a
 
 def _panel(name: str, limits: Ceilings, isa: str, series: Sequence[Series], marks: theme.Marks) -> Panel:
     plane = _Plane(limits, isa, series)
-    drawn = alt.layer(
-        *_slopes(plane, limits), *_roofs(plane, limits, isa, series), *_dots(plane, series, marks)
-    ).properties(width=_WIDTH, height=_HEIGHT)
+    drawn = layer(
+        *_slopes(plane, limits),
+        *_roofs(plane, limits, isa, series),
+        *_dots(plane, series, marks),
+        width=_WIDTH,
+        height=_HEIGHT,
+    )
     rates = ", ".join(f"{level} {formats.significant(rate)} GB/s" for level, rate in limits.read.items())
     said = "; ".join(
         f"{s.variant.label} {formats.significant(rate)} GFLOP/s at {formats.significant(at)} FLOP a byte, n={p.n}"

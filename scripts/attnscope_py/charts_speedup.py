@@ -10,6 +10,7 @@ import altair as alt
 from . import axes, formats, theme
 from .analysis import Section, SpeedUp, largest_common
 from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
+from .layers import layer
 from .series import BASE_ISA, isa_rank
 
 _WIDTH, _ROW_HEIGHT = 380, 52
@@ -98,7 +99,7 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
     place = alt.X("place:Q", scale=scale, title=title_x)
     dots = [
         chart.mark_rule(strokeWidth=2).encode(
-            x=alt.X("low:Q", scale=scale, title=title_x), x2="high:Q", y=y, color=colour
+            x=alt.X("low:Q", scale=scale, title=title_x), x2=alt.X2("high:Q"), y=y, color=colour
         ),
         chart.mark_tick(thickness=2, size=9).encode(
             x=alt.X("low:Q", scale=scale, title=title_x), y=y, color=colour
@@ -117,20 +118,22 @@ def _panel(section: Section, some: Sequence[SpeedUp], low: float, high: float, t
     ]
     layers = [
         one.encode(x=alt.X("one:Q", scale=scale, title=title_x)),
-        alt.layer(*dots),
+        layer(*dots),
         names.mark_text(align="left", dy=15, fontSize=theme.SMALL, color=theme.INK).encode(
-            x=alt.value(_beside_one(low, high)), y=y, text="row:N"
+            x=alt.XValue(_beside_one(low, high)), y=y, text=alt.Text("row:N")
         ),
-        texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(x=place, y=y, text="label:N"),
+        texts.mark_text(dy=-12, fontSize=theme.SMALL, color=theme.INK).encode(
+            x=place, y=y, text=alt.Text("label:N")
+        ),
         texts.mark_text(fontSize=theme.SMALL, fontWeight="bold", color=theme.INK).encode(
-            x=place, y=alt.value(-8), text="heading:N"
+            x=place, y=alt.YValue(-8), text=alt.Text("heading:N")
         ),
     ]
     said = "; ".join(
         f"{s.isa} is {formats.significant(s.ratio.value)} times as fast as scalar at {rows[s.variant.label]}"
         for s in some
     )
-    drawn = alt.layer(*layers).properties(width=_WIDTH, height=_ROW_HEIGHT * len(rows))
+    drawn = layer(*layers, width=_WIDTH, height=_ROW_HEIGHT * len(rows))
     return panel(title, drawn, f"{title}: {said}." if title else f"{said}.")
 
 

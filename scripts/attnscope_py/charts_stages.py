@@ -7,6 +7,7 @@ import altair as alt
 from . import axes, formats, theme
 from .analysis import Section, StageShare
 from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
+from .layers import Spec, layer
 from .series import isa_rank
 
 _WIDTH, _HEIGHT = 270, 250
@@ -58,7 +59,7 @@ def _hollow(some: list[StageShare], x: alt.X) -> list[alt.Chart]:
     chart = alt.Chart(theme.data(values)).mark_point(shape="circle", size=34, strokeWidth=1.5, opacity=1)
     # Fields and not properties of the mark, which would take the legend's own away.
     edge, fill = alt.Stroke("edge:N", scale=None), alt.Fill("fill:N", scale=None)
-    return [chart.encode(x=x, y=alt.value(-7), stroke=edge, fill=fill, **theme.marker_legend(True))]
+    return [chart.encode(x=x, y=alt.YValue(-7), stroke=edge, fill=fill, **theme.marker_legend(True))]
 
 
 def _names(last: list[dict[str, object]], scale: alt.Scale) -> list[alt.Chart]:
@@ -75,8 +76,10 @@ def _names(last: list[dict[str, object]], scale: alt.Scale) -> list[alt.Chart]:
     text = chart.mark_text(align="left", fontSize=theme.SMALL, color=theme.INK, baseline="middle")
     rule = chart.mark_rule(color=theme.MUTED, strokeWidth=1)
     return [
-        rule.encode(x=alt.value(_WIDTH), x2=alt.value(_WIDTH + 12), y=alt.Y("at:Q", scale=scale), y2="y:Q"),
-        text.encode(x=alt.value(_WIDTH + 16), y=alt.Y("y:Q", scale=scale), text="stage:N"),
+        rule.encode(
+            x=alt.XValue(_WIDTH), x2=alt.X2Value(_WIDTH + 12), y=alt.Y("at:Q", scale=scale), y2=alt.Y2("y:Q")
+        ),
+        text.encode(x=alt.XValue(_WIDTH + 16), y=alt.Y("y:Q", scale=scale), text=alt.Text("stage:N")),
     ]
 
 
@@ -98,7 +101,7 @@ def _share_panel(some: list[StageShare], stages: list[str], length_name: str, na
     parts = chart.mark_bar(stroke=theme.PAPER, strokeWidth=1).encode(
         x=x,
         y=y,
-        y2="bottom:Q",
+        y2=alt.Y2("bottom:Q"),
         color=alt.Color("stage:N", scale=colours, legend=None),
         tooltip=theme.told(chart, {"n": length_name}, "share"),
     )
@@ -106,22 +109,22 @@ def _share_panel(some: list[StageShare], stages: list[str], length_name: str, na
     whiskers = [
         chart.transform_filter(f"datum.side == {side}")
         .mark_rule(color=theme.ON_BAR, strokeWidth=1.2, xOffset=offset)
-        .encode(x=x, y=alt.Y("from:Q", scale=scale), y2="to:Q")
+        .encode(x=x, y=alt.Y("from:Q", scale=scale), y2=alt.Y2("to:Q"))
         for side, offset in ((0, -12), (1, 12))
     ]
     numbers = chart.mark_text(fontSize=theme.SMALL, color=theme.ON_BAR).encode(
-        x=x, y=alt.Y("middle:Q", scale=scale), text="label:N"
+        x=x, y=alt.Y("middle:Q", scale=scale), text=alt.Text("label:N")
     )
     names = _names(bars[some[-1].n], scale)
-    drawn = alt.layer(parts, *whiskers, numbers, *_hollow(some, x), *names)
+    drawn = layer(parts, *whiskers, numbers, *_hollow(some, x), *names, width=_WIDTH, height=_HEIGHT)
     said = ", ".join(f"{stage} {100 * some[-1].share(stage):.0f} %" for stage in some[-1].times_ns)
     words = f"{name}, shares of a call at n={some[-1].n}: {said}."
-    return panel(f"{name}: share", drawn.properties(width=_WIDTH, height=_HEIGHT), words)
+    return panel(f"{name}: share", drawn, words)
 
 
 def _stage_marks(
     some: list[StageShare], stage: str, index: int, x: alt.X, axis: axes.LogAxis, length_name: str
-) -> alt.LayerChart:
+) -> Spec:
     """Band, line and markers of one stage."""
     colour = theme.stage_colour(stage)
     marker, dash = (marks[index % len(marks)] for marks in (theme.MARKERS, theme.DASHES))
@@ -144,9 +147,9 @@ def _stage_marks(
         if (p := s.points.get(stage))
     ]
     chart = alt.Chart(theme.data(values)).encode(x=x)
-    return alt.layer(
+    return layer(
         chart.mark_area(color=colour, opacity=0.35).encode(
-            y=alt.Y("low:Q", scale=axis.scale(), title=_TIME), y2="high:Q"
+            y=alt.Y("low:Q", scale=axis.scale(), title=_TIME), y2=alt.Y2("high:Q")
         ),
         # The stages' colours are for areas: as lines they would be too pale on white.
         chart.mark_line(color=theme.MUTED, strokeWidth=1.2, strokeDash=dash).encode(y=y),
@@ -165,7 +168,7 @@ def _time_panel(some: list[StageShare], stages: list[str], length_name: str, nam
     x = axes.x_length([s.n for s in some], length_name)
     limits = [t for s in some for p in s.points.values() for t in (p.time.low, p.time.high)]
     axis = axes.log_axis(limits, _HEIGHT)
-    layers: list[alt.LayerChart] = []
+    layers: list[Spec] = []
     labels = []
     for index, stage in enumerate(stages):
         layers.append(_stage_marks(some, stage, index, x, axis, length_name))
@@ -173,10 +176,11 @@ def _time_panel(some: list[StageShare], stages: list[str], length_name: str, nam
         time = end.points[stage].time.value
         said = (f"{stage}  {formats.duration(time)}",)
         labels.append(axes.EndLabel(end.n, time, said, theme.MUTED, _keys(end, stage)))
-    drawn = alt.layer(*layers, axes.end_labels(labels, axis, x, _TIME, _WIDTH))
+    labelled = axes.end_labels(labels, axis, x, _TIME, _WIDTH)
+    drawn = layer(*layers, labelled, width=_WIDTH, height=_HEIGHT)
     said = ", ".join(f"{stage} {formats.duration(t)}" for stage, t in some[-1].times_ns.items())
     words = f"{name}, times at n={some[-1].n}: {said}."
-    return panel(f"{name}: time", drawn.properties(width=_WIDTH, height=_HEIGHT), words)
+    return panel(f"{name}: time", drawn, words)
 
 
 def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from . import statistics as st
 from .series import Point
@@ -149,7 +149,7 @@ def _scatter(x: np.ndarray, difference: np.ndarray) -> float:
     bend = difference[1:-1] - (1 - share) * difference[:-2] - share * difference[2:]
     bend /= np.sqrt(1 + share**2 + (1 - share) ** 2)
     # So few lengths show it roughly: wider as Student's distribution is.
-    wider = stats.t.ppf((1 + st.LEVEL) / 2, len(x) - 2) / stats.norm.ppf((1 + st.LEVEL) / 2)
+    wider = special.stdtrit(len(x) - 2, (1 + st.LEVEL) / 2) / special.ndtri((1 + st.LEVEL) / 2)
     found = wider * min(np.sqrt((line**2).sum() / (len(x) - 2)), np.sqrt((bend**2).mean()))
     return float(np.clip(found, least, _MOST_NOISE * least))
 

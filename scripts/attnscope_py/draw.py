@@ -74,6 +74,12 @@ class Progress:
 
 def figures(sections: Sequence[Section]) -> list[tuple[Section, list[Figure]]]:
     """What there is to draw for each group; groups without a chart have an empty list."""
+    # What is made is checked against Vega-Lite's schema by tests, not once more, part by part, for every user.
+    with schemapi.debug_mode(False):
+        return _figures(sections)
+
+
+def _figures(sections: Sequence[Section]) -> list[tuple[Section, list[Figure]]]:
     marks = theme.Marks([s.variant for section in sections for s in section.series])
     result = []
     number = 0
@@ -129,9 +135,7 @@ def report(
     runs: list[Run], sections: list[Section], warnings: list[str], directory: str, png: bool = True
 ) -> list[str]:
     """Draws everything, writes it into the directory, and returns the names of the files."""
-    # What figures() makes is checked against Vega-Lite's schema by its tests, not once more for every user.
-    with schemapi.debug_mode(False):
-        planned = figures(sections)
+    planned = figures(sections)
     tasks = [
         _Task(figure, index, png)
         for _, found in planned

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import altair as alt
-from altair.utils import schemapi
-
 from . import theme
+from .layers import Spec
 from .results import UNDISTURBED, Run
 from .series import isa_rank
 from .statistics import LEVEL
@@ -27,30 +25,26 @@ class Panel:
     series: tuple[dict[str, str], ...] = ()  # what it shows, as far as it can be hidden: theme.keys()
 
 
-def panel(title: str, chart: alt.TopLevelMixin, words: str) -> Panel:
-    """Finishes a chart. Specifications are put together as dicts: Altair copies its own many times over."""
-    spec = chart.to_dict(validate=schemapi.DEBUG_MODE)
-    for part in ("$schema", "config"):
-        spec.pop(part, None)
-    # What a top level keeps apart by name, a part has to carry with it.
-    datasets = spec.pop("datasets", {})
+def panel(title: str, spec: Spec, words: str) -> Panel:
+    """Finishes a chart."""
     series: dict[tuple, dict[str, str]] = {}
-    finished = _finish(spec, datasets, series)
+    finished = _finish(spec, series)
     # A heading above several series is none itself.
     own = [keys for keys in series.values() if not any(keys.items() < o.items() for o in series.values())]
     return Panel(title, finished, words, tuple(own))
 
 
-def _finish(spec: Any, datasets: dict[str, Any], series: dict[tuple, dict[str, str]]) -> Any:
-    """Data where they are used, without what is hidden; notes in `series` what can be."""
+def _finish(spec: Any, series: dict[tuple, dict[str, str]]) -> Any:
+    """Data without what is hidden; notes in `series` what can be."""
     if isinstance(spec, list):
-        return [_finish(part, datasets, series) for part in spec]
+        return [_finish(part, series) for part in spec]
     if not isinstance(spec, dict):
         return spec
-    if spec.keys() == {"name"} and spec["name"] in datasets:
-        return {"values": datasets[spec["name"]]}
-    made = {key: _finish(part, datasets, series) for key, part in spec.items()}
-    values = made.get("data", {}).get("values", []) if isinstance(made.get("data"), dict) else []
+    values = spec["data"]["values"] if "data" in spec else ()
+    made = {
+        key: {"values": list(values)} if key == "data" else _finish(part, series)
+        for key, part in spec.items()
+    }
     fields = set()
     for row in values:
         keys = {name: row[name] for name in theme.TOGGLES if row.get(name)}

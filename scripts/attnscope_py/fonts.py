@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import functools
 import io
+from importlib.metadata import version
 from pathlib import Path
 
 import font_source_sans_pro
 import vl_convert
-from fontTools import subset, ttLib
+
+from .cache import cached
 
 FAMILY = "Source Sans Pro"
 _FILES = {400: "SourceSansPro-Regular.ttf", 700: "SourceSansPro-Bold.ttf"}
@@ -28,7 +30,17 @@ def register() -> None:
 
 @functools.cache
 def css() -> str:
-    """@font-face rules with the letters of Latin languages, as data."""
+    """@font-face rules with the letters of Latin languages, as data. They take most of a second to make."""
+    made_of = " ".join(
+        (*map(version, ("font-source-sans-pro", "fonttools")), FAMILY, _LETTERS, *_FILES.values())
+    )
+    return cached("fonts.css", made_of, _css)
+
+
+def _css() -> str:
+    # Here, since it takes long to load, and is seldom needed.
+    from fontTools import subset, ttLib
+
     rules = []
     for weight, name in _FILES.items():
         font = ttLib.TTFont(Path(font_source_sans_pro.font_directory) / name, recalcTimestamp=False)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,51 +12,20 @@ from typing import Any
 import vl_convert
 
 from . import theme
+from .cache import cached
 from .render import VEGA_LITE
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 _DIGITS = 7  # of numbers in specifications: more than can be seen, fewer than Python writes
 
 
-def _cache() -> Path | None:
-    """Where the bundle is kept, which takes two seconds to make; it depends on the packages alone."""
-    base = os.environ.get("XDG_CACHE_HOME") or (
-        os.path.join(os.environ["HOME"], ".cache") if os.environ.get("HOME") else ""
-    )
-    if not os.path.isabs(base):
-        return None
-    made_of = f"{vl_convert.__version__} {VEGA_LITE} {_SNIPPET}"
-    return Path(base) / "attnscope" / f"vega-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.js"
-
-
-def _kept(path: Path) -> str | None:
-    """What is in the cache, if it is whole: the first line is the hash of the rest."""
-    try:
-        head, _, script = path.read_text(encoding="utf-8").partition("\n")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return script if head == f"// {hashlib.sha256(script.encode()).hexdigest()}" else None
-
-
-def _keep(path: Path, script: str) -> None:
-    """A cache that cannot be written is none."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"// {hashlib.sha256(script.encode()).hexdigest()}\n{script}")
-        os.replace(temporary, path)
-
-
 def library() -> str:
-    """Vega-Embed with all that it needs, in one script that loads nothing."""
-    path = _cache()
-    script = _kept(path) if path else None
-    if script is None:
-        script = vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE)
-        if path:
-            _keep(path, script)
-    return script
+    """Vega-Embed with all that it needs, in one script that loads nothing. It takes two seconds to make."""
+    return cached(
+        "vega.js",
+        f"{vl_convert.__version__} {VEGA_LITE} {_SNIPPET}",
+        lambda: vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE),
+    )
 
 
 def scripts() -> tuple[str, ...]:
@@ -82,9 +48,7 @@ def policy(found: Iterable[str]) -> str:
 
 def charts(specs: dict[str, dict[str, Any]]) -> str:
     """The specifications by the id of their place, as JSON that can stand inside a page."""
-    # One text for the whole picture says more than one for every mark.
-    config = theme.config(None) | {"aria": False}
-    told = {"config": config, "hidden": theme.HIDDEN, "panels": _short(specs)}
+    told = {"config": theme.config(None), "hidden": theme.HIDDEN, "panels": _short(specs)}
     text = json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 

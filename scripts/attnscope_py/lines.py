@@ -13,6 +13,7 @@ import altair as alt
 from . import axes, formats, theme
 from .analysis import Section
 from .figures import ASTERISK, HOLLOW, Panel, panel
+from .layers import Spec, layer
 from .results import Row, Run
 from .series import Series, isa_rank
 from .statistics import Exponent
@@ -203,12 +204,14 @@ def line_panel(
         labels.append(axes.EndLabel(data[-1]["at"], data[-1]["y"], label(s), theme.isa_colour(s.isa), keys))
     x_title = x_title or section.group.length_name
     x = axes.x_length(places, x_title)
-    chart = alt.layer(
+    chart = layer(
         *reference,
         *axes.marked_lengths(marked, x, places[0], places[-1], WIDTH),
         _marks_layer(data, x, x_title, quantity, crowded, marks),
         axes.end_labels(labels, quantity.axis, x, quantity.title, WIDTH),
-    ).properties(width=WIDTH, height=HEIGHT)
+        width=WIDTH,
+        height=HEIGHT,
+    )
     return panel(title, chart, words)
 
 
@@ -255,17 +258,17 @@ def _marks_layer(
     quantity: Quantity,
     crowded: bool,
     marks: theme.Marks,
-) -> alt.LayerChart:
+) -> Spec:
     y = quantity.y
     stroke = alt.Stroke("colour:N", scale=None)
-    chart = alt.Chart(theme.data(data)).encode(x=x, detail="series:N")
-    ends = {"y": alt.Y("low:Q", scale=quantity.axis.scale(), title=quantity.title), "y2": "high:Q"}
+    chart = alt.Chart(theme.data(data)).encode(x=x, detail=alt.Detail("series:N"))
+    ends = {"y": alt.Y("low:Q", scale=quantity.axis.scale(), title=quantity.title), "y2": alt.Y2("high:Q")}
     intervals = (
         chart.mark_rule(strokeWidth=1.5).encode(**ends, stroke=stroke)
         if crowded
         else chart.mark_area(opacity=0.22).encode(**ends, fill=alt.Fill("colour:N", scale=None))
     )
-    return alt.layer(
+    return layer(
         intervals,
         chart.mark_line(strokeWidth=1.8).encode(y=y, stroke=stroke, strokeDash=marks.dash()),
         chart.mark_point(size=34, strokeWidth=1.5, opacity=1).encode(

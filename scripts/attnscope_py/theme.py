@@ -157,6 +157,8 @@ def config(background: str | None) -> dict[str, Any]:
     return {
         "background": background,
         "font": FONT,
+        # Vega would label every mark for screen readers, in the order of drawing; one text for the whole says more.
+        "aria": False,
         "padding": 6,
         "view": {"stroke": None},
         "axis": {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from . import statistics as st
 
@@ -98,7 +98,7 @@ def two_term(lengths: Sequence[int], times: Sequence[float], free_constant: bool
     degrees = len(n) - 3
     scatter = max(float(np.sum((1 - columns @ free) ** 2)) / degrees, _EXACT**2)
     free, covariance = free / unit, scatter * np.linalg.inv(columns.T @ columns) / np.outer(unit, unit)
-    reach = float(stats.t.ppf((1 + st.LEVEL) / 2, degrees))
+    reach = float(special.stdtrit(degrees, (1 + st.LEVEL) / 2))
     half = reach * np.sqrt(np.diag(covariance))
     low, high = np.maximum(np.minimum(free - half, fit), least), np.maximum(free + half, fit)
     terms = [Term(*map(float, found)) for found in zip(fit, low, high, strict=True)]

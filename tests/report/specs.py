@@ -1,11 +1,26 @@
 """Looking into the specifications of charts."""
 
+import altair as alt
 from attnscope_py import analysis, draw
 
 
+def planned(sections):
+    """What there is to draw, checked against Vega-Lite's schema."""
+    made = draw.figures(sections)
+    for _, found in made:
+        for figure in found:
+            for panel in figure.panels:
+                check(panel.spec)
+    return made
+
+
+def check(spec):
+    """ValidationError for a specification that Vega-Lite's schema refuses."""
+    alt.LayerChart.validate(spec)
+
+
 def all_figures(runs):
-    sections = analysis.sections(runs)
-    return [(section, figure) for section, found in draw.figures(sections) for figure in found]
+    return [(section, figure) for section, found in planned(analysis.sections(runs)) for figure in found]
 
 
 def walk(spec):

@@ -7,6 +7,7 @@ import json
 import os
 
 import pytest
+import specs
 import synthetic
 import words
 from attnscope_py import (
@@ -15,7 +16,6 @@ from attnscope_py import (
     command_analyze,
     command_export,
     command_merge,
-    draw,
     page,
 )
 from attnscope_py.command_export import FORMATS
@@ -98,10 +98,9 @@ def page_of(path):
     runs = [load_run(path)]
     runs[0].label = runs[0].host
     sections = analysis.sections(runs)
-    planned = draw.figures(sections)
     chapters = [
         page.Chapter(section, tuple(page.Drawn(figure, (), ()) for figure in found))
-        for section, found in planned
+        for section, found in specs.planned(sections)
         if found
     ]
     return words.page_of(runs, sections, chapters).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from attnscope_py import figures, interactive, page, theme
+from attnscope_py import cache, figures, fonts, interactive, page, theme
 from attnscope_py.reading import load_run
 
 CHARTS = {"scaling", "patterns", "efficiency", "speedup", "stages", "peak", "roofline", "memory"}
@@ -121,29 +121,44 @@ def test_every_plot_has_its_specification(tree):
         )
 
 
-# Guards the kept copy of the library: used as it is, made again when it is damaged, done without where there is no
-# place for it.
-def test_library_is_kept(tmp_path, monkeypatch):
+# Guards what is kept from run to run: used as it is, made again when it is damaged or made of something else, done
+# without where there is no place for it.
+def test_cache(tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(
-        interactive.vl_convert, "javascript_bundle", lambda *a, **k: made.append(1) or "let µ = 1;\n"
-    )
+
+    def take(made_of="1.0"):
+        made.clear()
+        return cache.cached("a.js", made_of, lambda: made.append(1) or "let µ = 1;\n"), len(made)
+
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert interactive.library() == interactive.library() == "let µ = 1;\n"
-    assert len(made) == 1
+    assert take() == ("let µ = 1;\n", 1)
+    assert take() == ("let µ = 1;\n", 0)
     (kept,) = (tmp_path / "cache" / "attnscope").iterdir()
     for damage in (b"", b"let x = 2;", kept.read_bytes()[:-1], kept.read_bytes() + b"x", b"\xff"):
         kept.write_bytes(damage)
-        made.clear()
-        assert interactive.library() == "let µ = 1;\n"
-        assert len(made) == 1
+        assert take() == ("let µ = 1;\n", 1)
+        assert take() == ("let µ = 1;\n", 0)
+    assert take("1.1")[1] == 1
     for place in ("relative", "/dev/null/nowhere"):
         monkeypatch.setenv("XDG_CACHE_HOME", place)
-        assert interactive.library() == "let µ = 1;\n"
+        assert take() == ("let µ = 1;\n", 1)
     assert not (Path.cwd() / "relative").exists()
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME", raising=False)
-    assert interactive.library() == "let µ = 1;\n"
+    assert take() == ("let µ = 1;\n", 1)
+
+
+# Guards that what takes seconds to make, the library and the font, is made once for each user.
+def test_library_and_font_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = []
+    monkeypatch.setattr(fonts, "_css", lambda: made.append("font") or "a")
+    monkeypatch.setattr(
+        interactive.vl_convert, "javascript_bundle", lambda *a, **k: made.append("library") or "b"
+    )
+    for _ in range(2):
+        assert (fonts.css.__wrapped__(), interactive.library()) == ("a", "b")
+    assert made == ["font", "library"]
 
 
 # Guards the page against a script that would end before its end.
