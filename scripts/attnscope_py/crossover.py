@@ -15,6 +15,7 @@ down looks so. A single length that parts against what lies below and above it i
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,7 +93,7 @@ class Comparison:
         if self.crossings:
             return "; ".join(c.text(names) for c in self.crossings)
         if self.faster is None:
-            return "none: level at every n measured, within noise"
+            return f"none: {self._within()} of each other at every n measured"
         name = names[self.faster]
         if self.always:
             return f"none: {name} is faster at every n measured"
@@ -101,10 +102,19 @@ class Comparison:
         if not level:
             return f"none: {name} is faster"
         if max(level) < min(parted):
-            return f"none: level up to n = {max(level)}, {name} is faster from n = {min(parted)} on"
+            return (
+                f"none: {self._within()} up to n = {max(level)}, {name} is faster from n = {min(parted)} on"
+            )
         if min(level) > max(parted):
-            return f"none: {name} is faster up to n = {max(parted)}, level from n = {min(level)} on"
-        return f"none: {name} is faster or level (at n = {', '.join(map(str, level))})"
+            return (
+                f"none: {name} is faster up to n = {max(parted)}, {self._within()} from n = {min(level)} on"
+            )
+        return f"none: {name} is faster, or {self._within()} (at n = {', '.join(map(str, level))})"
+
+    def _within(self) -> str:
+        """How far the two may differ where they do not part, as far as their noise lets that be said."""
+        level = [ratio for ratio, sign in zip(self.ratios, self.signs, strict=True) if sign == 0]
+        return f"within {math.ceil(max(100 * (max(r.high, 1 / r.low) - 1) for r in level))} %"
 
 
 def _zeros(x: np.ndarray, difference: np.ndarray) -> np.ndarray:

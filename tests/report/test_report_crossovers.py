@@ -103,7 +103,9 @@ def test_noise_crosses_nowhere():
         parted += any(found.signs)
         crossed += bool(found.crossings)
         if not any(found.signs):
-            assert found.text(("a", "b")) == "none: level at every n measured, within noise"
+            assert re.fullmatch(
+                r"none: within \d+ % of each other at every n measured", found.text(("a", "b"))
+            )
     assert parted <= stats.binom.ppf(1 - 1e-3, runs, 0.05)
     assert crossed <= stats.binom.ppf(1 - 1e-3, runs, 0.01)
 
@@ -147,14 +149,24 @@ def test_slow_crossover_is_between(tmp_path):
     [
         (lambda n: 1.5, "none: flash is faster at every n measured"),
         (lambda n: 0.5, "none: naive is faster at every n measured"),
-        (lambda n: 1.5 if n > 512 else 1, "none: level up to n = 512, flash is faster from n = 1024 on"),
-        (lambda n: 0.5 if n < 512 else 1, "none: naive is faster up to n = 256, level from n = 512 on"),
-        (lambda n: 1 if n in (256, 1024) else 2, "none: flash is faster or level (at n = 256, 1024)"),
+        (lambda n: 1.5 if n > 512 else 1, "none: within X % up to n = 512, flash is faster from n = 1024 on"),
+        (lambda n: 0.5 if n < 512 else 1, "none: naive is faster up to n = 256, within X % from n = 512 on"),
+        (lambda n: 1 if n in (256, 1024) else 2, "none: flash is faster, or within X % (at n = 256, 1024)"),
     ],
 )
 def test_no_crossover(tmp_path, factor, text):
     found = compared(tmp_path, lambda n: factor(n) * n**2, lambda n: 1.0 * n**2)
-    assert found.text == text and not found.found.crossings
+    assert re.sub(r"\d+ %", "X %", found.text) == text and not found.found.crossings
+
+
+# Guards what is said where two do not part: by how much they may still differ, which is more where rows scatter more.
+@pytest.mark.parametrize(("noise", "least", "most"), [(0.003, 3, 6), (0.03, 6, 20)])
+def test_within(noise, least, most):
+    rng = random.Random(3)
+    found = crossover.compare(*(fakes(rng, lambda n: 7.0 * n**2, key, noise) for key in (1, 2)))
+    (said,) = re.findall(r"^none: within (\d+) % of each other at every n measured$", found.text(("a", "b")))
+    assert int(said) == math.ceil(max(100 * (max(r.high, 1 / r.low) - 1) for r in found.ratios))
+    assert least <= int(said) <= most
 
 
 # Guards against rows that something slowed down: one that parts against both sides is named and is no crossover, and
@@ -217,9 +229,12 @@ def test_what_is_compared(tmp_path):
         assert crossing.n == pytest.approx(math.sqrt(2e6 / speed), rel=0.2)
     # With two threads the ratio bends at n = 128, where it is only 5 %: that is within what it leaps by.
     for c in (c for c in found if c.kind == "isa"):
-        level = "level up to n = 128, avx2 is faster from n = 256 on"
+        level = "within X % up to n = 128, avx2 is faster from n = 256 on"
         two = c.first.group.threads == 2
-        assert c.text == f"none: {level if two else 'avx2 is faster at every n measured'}"
+        assert (
+            re.sub(r"\d+ %", "X %", c.text)
+            == f"none: {level if two else 'avx2 is faster at every n measured'}"
+        )
 
 
 # Guards thread scaling: speed-up over one thread and its share for each thread, with an interval.

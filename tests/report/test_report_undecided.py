@@ -6,7 +6,7 @@ import re
 
 import pytest
 import synthetic
-from attnscope_py import analysis, analysis_tables, comparisons, lines, record, text_table, tuning
+from attnscope_py import analysis, analysis_tables, comparisons, crossover, lines, record, text_table, tuning
 from attnscope_py import statistics as st
 from attnscope_py.crossover import NOT_DECIDED
 from attnscope_py.reading import load_run
@@ -197,3 +197,12 @@ def test_exponents(tmp_path, count):
         (model,) = shown["t = a + b n + c n²"]
         assert [cell.endswith("]*") for cell in model[3:6]] == [bool(count)] * 3
         assert shown["Growth"][0][3].endswith("]*") == bool(count)
+
+
+# Guards that the lengths at which they part have no say in that.
+def test_within_of_what_does_not_part():
+    ratios = tuple(st.Ratio(v, v / 1.02, v * 1.035) for v in (1.0, 2.0, 4.0))
+    found = crossover.Comparison((1, 2, 4), (0, 1, 1), ratios, ())
+    assert found.text(("a", "b")) == "none: within 4 % up to n = 1, b is faster from n = 2 on"
+    found = crossover.Comparison((1, 2, 4), (0, 1, 1), (st.Ratio(1.0, 0.5, 1.01), *ratios[1:]), ())
+    assert found.text(("a", "b")).startswith("none: within 100 % up to n = 1")
