@@ -16,8 +16,6 @@ from .reading import parse_id
 from .results import STAGES, Row, Run
 from .series import BASE_ISA, Group, Point, Series, Variant, isa_rank, pattern_class, window_reach
 
-PEAK_LIMIT = 105.0  # percent; more is a fault of the measurement: BENCH_FAULT_PCT of the harness
-
 
 def _time(row: Row) -> st.Median:
     if row.samples_ns:
@@ -185,9 +183,14 @@ class Section:
         names = self.presets
         return f"{', '.join(names)}: {self.group.label}" if names else self.group.label
 
+    @property
+    def runs(self) -> list[Run]:
+        """Each that it says something of."""
+        return list({id(s.run): s.run for s in (*self.series, *self.stages)}.values())
+
     def of_run(self, run: Run) -> Section:
         """What it says of one run."""
-        if all(s.run is run for s in (*self.series, *self.stages)):
+        if all(one is run for one in self.runs):
             return self
         kept = [
             [found for found in some if found.run is run]
@@ -330,12 +333,3 @@ def not_chartable(row: Row) -> str:
         said["pattern"] = row.pattern
     missing = [name for name, value in said.items() if not value]
     return f"no {', '.join(missing)} in the file" if missing else ""
-
-
-def at_fault(row: Row) -> bool:
-    """Is it above PEAK_LIMIT percent of the peak? Such a number is a fault of the measurement, not a result."""
-    return row.pct_peak is not None and row.pct_peak > PEAK_LIMIT
-
-
-def impossible(runs: list[Run]) -> list[tuple[Run, Row]]:
-    return [(run, row) for run in runs for row in run.rows if at_fault(row)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from . import axes, formats, theme
+from . import axes, formats, lines, theme
 from .analysis import Section, SpeedUp, largest_common
 from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
 from .layers import layer
@@ -144,16 +144,16 @@ def speed_up(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
         return None
     low = min(0.9, min(s.ratio.low for s in shown) / 1.15)
     high = max(2.2, max(s.ratio.high for s in shown) * 1.25)
-    several = len({id(s.run) for s in section.series}) > 1
-    runs = list({id(s.run): s.run for s in shown}.values())
+    runs = lines.runs_of(shown)
     panels = [
-        _panel(section, [s for s in shown if s.run is run], low, high, run.label if several else "")
+        _panel(
+            section, [s for s in shown if s.run is run], low, high, "".join(lines.machine_cell(section, run))
+        )
         for run in runs
     ]
-    machine = ("machine",) if several else ()
     rows = tuple(
         (
-            *((s.run.label,) if several else ()),
+            *lines.machine_cell(section, s.run),
             s.variant.label,
             s.isa,
             f"{s.n}",
@@ -170,12 +170,20 @@ def speed_up(section: Section, marks: theme.Marks, suffix: str) -> Figure | None
     hollow = (HOLLOW,) if any(s.disturbed for s in shown) else ()
     drawn = {(id(s.run), s.variant, s.isa) for s in shown}
     left_out = [
-        f"{s.variant.label}, {s.isa}{f', {s.run.label}' if several else ''}: no length that {BASE_ISA} was measured at too"
+        f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}')}: no length that {BASE_ISA} was measured at too"
         for s in section.series
         if s.isa != BASE_ISA and (id(s.run), s.variant, s.isa) not in drawn
     ]
     caption = (f"{section.group.label}.", meaning, INTERVALS, *hollow, *provenance(runs))
-    columns = (*machine, "pattern · algorithm", "ISA level", "n", "speed-up", "interval", "CPU")
+    columns = (
+        *lines.machine_column(section),
+        "pattern · algorithm",
+        "ISA level",
+        "n",
+        "speed-up",
+        "interval",
+        "CPU",
+    )
     return Figure(
         f"speedup{suffix}",
         "Speed-up by ISA level",

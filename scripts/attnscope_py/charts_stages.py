@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from . import axes, formats, theme
+from . import axes, formats, lines, theme
 from .analysis import Section, StageShare
 from .figures import HOLLOW, INTERVALS, Figure, Panel, Table, panel, provenance
 from .layers import Spec, layer
@@ -187,7 +187,6 @@ def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
     """What the stages of naive take, as shares and as times; a row of panels for each ISA level."""
     if not section.stages:
         return None
-    several = len({id(s.run) for s in section.stages}) > 1
     variants = {s.variant for s in section.stages}
     panels = []
     keys = list({(id(s.run), s.variant, s.isa): s for s in section.stages}.values())
@@ -203,16 +202,15 @@ def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
             for part in (
                 key.variant.label if len(variants) > 1 else "",
                 key.isa,
-                key.run.label if several else "",
+                *lines.machine_cell(section, key.run),
             )
             if part
         )
         for draw in (_share_panel, _time_panel):
             panels.append(draw(some, names, section.group.length_name, name))
-    machine = ("machine",) if several else ()
     rows = tuple(
         (
-            *((s.run.label,) if several else ()),
+            *lines.machine_cell(section, s.run),
             s.variant.label,
             s.isa,
             f"{s.n}",
@@ -236,16 +234,16 @@ def stages(section: Section, marks: theme.Marks, suffix: str) -> Figure | None:
         meaning,
         INTERVALS,
         *((HOLLOW,) if any(s.disturbed for s in section.stages) else ()),
-        *provenance(list({id(s.run): s.run for s in section.stages}.values())),
+        *provenance(lines.runs_of(section.stages)),
     )
     left_out = [
-        f"{s.variant.label}, {s.isa}, n={s.n}{f', {s.run.label}' if several else ''}: without {', '.join(s.missing)}, not "
+        f"{lines.name_of(section, s, f'{s.variant.label}, {s.isa}, n={s.n}')}: without {', '.join(s.missing)}, not "
         "measured; shares are of the sum of the others"
         for s in section.stages
         if s.missing
     ]
     columns = (
-        *machine,
+        *lines.machine_column(section),
         "pattern · algorithm",
         "ISA level",
         "n",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import altair as alt
 
 from . import axes, formats, theme
-from .analysis import Section
+from .analysis import Section, SpeedUp, StageShare
 from .figures import ASTERISK, HOLLOW, Panel, panel
 from .layers import Spec, layer
 from .results import Row, Run
@@ -66,22 +66,22 @@ def exponent_label(s: Series) -> str:
     return exponent_text(s.exponent) + ("*" if s.disturbed_fit else "")
 
 
-def runs_of(series: Sequence[Series]) -> list[Run]:
+def runs_of(series: Sequence[Series | SpeedUp | StageShare]) -> list[Run]:
     return list({id(s.run): s.run for s in series}.values())
 
 
-def name_of(section: Section, s: Series, name: str) -> str:
+def name_of(section: Section, s: Series | SpeedUp | StageShare, name: str) -> str:
     """With several machines, a label names its machine."""
-    return f"{name}, {s.run.label}" if len(runs_of(section.series)) > 1 else name
+    return f"{name}, {s.run.label}" if len(section.runs) > 1 else name
 
 
 def machine_cell(section: Section, run: Run) -> tuple[str, ...]:
     """A table's machine cell, with several machines."""
-    return (run.label,) if len(runs_of(section.series)) > 1 else ()
+    return (run.label,) if len(section.runs) > 1 else ()
 
 
 def machine_column(section: Section) -> tuple[str, ...]:
-    return ("machine",) if len(runs_of(section.series)) > 1 else ()
+    return ("machine",) if len(section.runs) > 1 else ()
 
 
 def times(s: Series) -> list[Shown]:

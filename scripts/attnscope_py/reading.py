@@ -3,7 +3,7 @@
 What a file must have, it is refused without (ResultError, one line): strict JSON, what results.schema.json says of its
 parts, ids that are unique, times that are numbers of a size that something may take. What is there for comfort
 (samples, pair counts, peaks, the machine's name) may be missing, and what depends on it is then left out. A row that
-was not measured (an error, a time of 0) is kept apart with its reason. Nothing behind this looks at types again.
+was not measured (an error, a time of 0, a speed that cannot be) is kept apart with its reason. Nothing behind this looks at types again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import strict_json
-from .results import Excluded, ResultError, Row, Run
+from .results import PEAK_LIMIT, Excluded, ResultError, Row, Run
 
 # Far beyond what can be measured on either side, and near enough that products, quotients and axes of such numbers
 # are finite and not 0: a time of a clock tick's thousandth to some 30 years, counts and rates of any machine. The
@@ -140,6 +140,12 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         return Excluded(row_id, "a time of 0")
     if time is not None:
         time = _time(time, unit, "real_time", where)
+    pct_peak = _number(row, "pct_peak", where)
+    if pct_peak is not None and pct_peak > PEAK_LIMIT:
+        # As the harness has it: no speed of that row is to be believed, in no chart and no ratio.
+        return Excluded(
+            row_id, f"fault of measurement: {pct_peak:.0f} % of the measured peak, above {PEAK_LIMIT:.0f} %"
+        )
     ordered = sorted(samples)
     middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else time
     low, high = (
@@ -188,7 +194,7 @@ def _parse_row(row: dict[str, Any], row_id: str, where: str) -> Row | Excluded:
         pairs_dense=_number(row, "pairs_dense", where),
         flops_useful=_number(row, "flops_useful", where),
         bytes_compulsory=_number(row, "bytes_compulsory", where),
-        pct_peak=_number(row, "pct_peak", where),
+        pct_peak=pct_peak,
         pct_bandwidth=_number(row, "pct_bandwidth", where),
         limited_by=limited_by,
         limit_pct=_number(row, f"limit_{limited_by.partition('(')[0]}_pct", where) if limited_by else None,

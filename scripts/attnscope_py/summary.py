@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from . import formats
 from . import statistics as st
-from .analysis import PEAK_LIMIT, Section, at_fault, impossible, largest_common
+from .analysis import Section, largest_common
 from .comparisons import Crossover
 from .crossover import NOT_DECIDED
 from .results import UNDISTURBED, Row, Run
@@ -167,7 +167,6 @@ def _stages(section: Section, run: Run) -> Statement | None:
 
 def _peak(series: list[Series], isa: str) -> Statement | None:
     points = [(p.row.pct_peak, s, p) for s in series for p in s.points if p.row.pct_peak is not None]
-    points = [point for point in points if not at_fault(point[2].row)]
     if not points:
         return None
     best, s, p = max(points, key=lambda point: point[0])
@@ -225,7 +224,7 @@ def _model_row(row: Row) -> str:
     text = f"{row.pattern} · {row.algorithm} on {row.isa}, {row.dtype}"
     text += f", {row.threads} threads" if row.threads and row.threads > 1 else ""
     text += f", {queries}n={row.keys}: {formats.duration(row.median_ns)}{_doubt(row.disturbed)}"
-    if row.pct_peak is not None and not at_fault(row):
+    if row.pct_peak is not None:
         text += f", {row.pct_peak:.0f} % of the measured FMA peak"
     if row.limited_by and row.limit_pct is not None:
         text += f", nearest to the limit of {limit_text(row)} ({row.limit_pct:.0f} %)"
@@ -338,10 +337,4 @@ def warnings(runs: list[Run]) -> list[str]:
             )
         if run.text("build_type") == "debug":
             found.append(f"{where}this is a debug build.")
-    for run, row in impossible(runs):
-        where = f"{run.label}: " if several else ""
-        found.append(
-            f"{where}{row.id} is at {row.pct_peak:.0f} % of the measured peak. More than {PEAK_LIMIT:.0f} % is a fault of "
-            "the measurement."
-        )
     return found

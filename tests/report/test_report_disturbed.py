@@ -55,7 +55,7 @@ def plain(tmp_path_factory):
     ("said", "header", "name"),
     [
         (results.UNDISTURBED, "roofline.h", "BENCH_UNDISTURBED"),
-        (analysis.PEAK_LIMIT, "session.h", "BENCH_FAULT_PCT"),
+        (results.PEAK_LIMIT, "session.h", "BENCH_FAULT_PCT"),
     ],
 )
 def test_limits_of_the_source(said, header, name):
