@@ -72,12 +72,12 @@ def by_machine(sources: list[Run]) -> dict[str, list[Run]]:
     return groups
 
 
-def _sessions(context: dict[str, Any]) -> list[dict[str, Any]]:
-    """The sessions of a file; one from before there were any is its own session."""
-    if "sessions" in context:
-        return context["sessions"]
-    keys = ("date", "binding", "peak_gflops", "roofline", "drift", "elapsed_s")
-    return [{key: context[key] for key in keys if key in context}]
+def _sessions(source: Run) -> list[dict[str, Any]]:
+    """The sessions of a file, which `bench` always writes, and without which it resumes none."""
+    sessions = source.context.get("sessions")
+    if not sessions:
+        raise MergeError(f"{source.path}: no sessions: it is not known when its rows were measured", 2)
+    return sessions
 
 
 def join(group: list[Run], prefer: str | None) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def join(group: list[Run], prefer: str | None) -> dict[str, Any]:
     sessions: list[dict[str, Any]] = []
     for source in group:
         offset = len(sessions)
-        sessions += _sessions(source.context)
+        sessions += _sessions(source)
         measured = {row.id for row in source.rows}
         for entry in source.rows_in:
             name = row_name(entry)

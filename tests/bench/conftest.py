@@ -1,15 +1,19 @@
 """Runs `attnscope bench` on tiny problems and reads what it wrote."""
 
 import dataclasses
-import json
 import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+
+from strict import strict  # noqa: E402
 
 # Short enough for tests: every row takes a few milliseconds, and no bandwidth is measured.
 QUICK = ("--no-roofline", "--benchmark_min_time=0.002s")
@@ -82,20 +86,6 @@ def signalled(*arguments, at: bytes, numbers: list[int]) -> tuple[int, str]:
     os.close(main)
     assert sent, shown
     return process.wait(timeout=60), shown.decode()
-
-
-def strict(text: str):
-    """Parses JSON and refuses NaN, Infinity and repeated keys, which Python's parser lets pass."""
-
-    def no_constant(name):
-        raise ValueError(f"{name} is no JSON")
-
-    def unique(pairs):
-        keys = [key for key, _ in pairs]
-        assert len(keys) == len(set(keys)), f"repeated key in {keys}"
-        return dict(pairs)
-
-    return json.loads(text, parse_constant=no_constant, object_pairs_hook=unique)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ import pty
 import subprocess
 
 import pytest
-from conftest import environment, program, strict
+from conftest import environment, program
+from strict import strict
 
 SMALL = ("--no-roofline", "--n", "16,32", "--pattern", "causal", "--benchmark_min_time=0.002")
 

@@ -4,7 +4,8 @@ import json
 import subprocess
 
 import pytest
-from conftest import execute, program, strict
+from conftest import execute, program
+from strict import strict
 
 SMALL = ("--pattern", "dense", "--n", "64,96", "--isa", "scalar", "--benchmark_min_time=0.002s")
 

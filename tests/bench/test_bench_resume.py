@@ -5,7 +5,8 @@ import signal
 import subprocess
 
 import pytest
-from conftest import QUICK, program, signalled, strict
+from conftest import QUICK, program, signalled
+from strict import strict
 
 SMALL = ("--pattern", "dense", "--isa", "scalar")
 

@@ -6,7 +6,8 @@ import statistics
 from pathlib import Path
 
 import pytest
-from conftest import QUICK, strict
+from conftest import QUICK
+from strict import strict
 
 SMALL = ("--pattern", "dense", "--isa", "scalar")
 

@@ -6,7 +6,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import signalled, start, strict
+from conftest import signalled, start
+from strict import strict
 
 
 @pytest.mark.parametrize(

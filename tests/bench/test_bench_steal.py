@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import QUICK, strict
+from conftest import QUICK
+from strict import strict
 
 ROW = ("--pattern", "dense", "--isa", "scalar", "--n", "64")
 

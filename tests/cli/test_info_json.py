@@ -1,22 +1,7 @@
 """`info`, as text and as strict JSON."""
 
-import json
-
 import pytest
-
-
-def strict(text: str) -> dict:
-    """Parses JSON, refusing NaN, Infinity and repeated keys."""
-
-    def constant(name):
-        pytest.fail(f"{name} is no JSON")
-
-    def unique(pairs):
-        keys = [key for key, _ in pairs]
-        assert len(keys) == len(set(keys)), keys
-        return dict(pairs)
-
-    return json.loads(text, parse_constant=constant, object_pairs_hook=unique)
+from strict import strict
 
 
 def test_json(attnscope):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
+sys.path[0:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "shared"), str(Path(__file__).parent)]
 
 import synthetic  # noqa: E402
 

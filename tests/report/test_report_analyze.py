@@ -15,6 +15,7 @@ from attnscope_py import analysis, analysis_tables, analysis_text, comparisons, 
 from attnscope_py.reading import load_run
 from attnscope_py.table import aligned
 from specs import data
+from strict import strict
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,10 +53,6 @@ def one_line_error(done, *parts, code=2):
     assert done.stderr.startswith("attnscope analyze: ") and done.stderr.count("\n") == 1
     for part in parts:
         assert part in done.stderr
-
-
-def strict(text):
-    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the file"))
 
 
 # Guards the file: all that was in it stays, in its order, and the analysis stands behind it; a second time gives the

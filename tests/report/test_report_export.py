@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import os
 import subprocess
@@ -14,6 +13,7 @@ import synthetic
 from attnscope_py import exports
 from attnscope_py.reading import load_run
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from strict import strict
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPARE = Path("/usr/share/benchmark/compare.py")  # of Debian's libbenchmark-tools
@@ -29,17 +29,6 @@ def export(*arguments, **options):
     )
     command = [*map(str, command), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
-
-
-def strict(text):
-    def constant(name):
-        pytest.fail(f"{name} is no JSON")
-
-    def unique(pairs):
-        assert len({key for key, _ in pairs}) == len(pairs)
-        return dict(pairs)
-
-    return json.loads(text, parse_constant=constant, object_pairs_hook=unique)
 
 
 @pytest.fixture(scope="module")

@@ -226,3 +226,17 @@ def test_fingerprint_is_no_path(write, tmp_path, fingerprint):
     done = merge(evil, "--out", tmp_path / "out")
     assert (done.returncode, done.stdout) == (2, "") and "fingerprint" in done.stderr
     assert done.stderr.count("\n") == 1 and sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+# Guards against files that `bench --resume` would refuse too: without sessions nobody knows when rows were measured.
+@pytest.mark.parametrize("sessions", [None, []])
+@pytest.mark.parametrize("others", [0, 1])
+def test_no_sessions(write, tmp_path, sessions, others):
+    files = [write(f"{i}.json", rows(pattern)) for i, pattern in enumerate(("dense",)[:others])]
+    bad = write("bad.json", rows("causal"), sessions=sessions)
+    done = merge(*files, bad, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == f"attnscope merge: {bad}: no sessions: it is not known when its rows were measured\n"
+    )
+    assert not (tmp_path / "out").exists()
