@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -112,6 +113,11 @@ def _draw(task: _Task) -> dict[str, bytes] | str:
     return {"svg": render.svg_file(svg)} | ({"png": render.png_file(svg)} if task.png else {})
 
 
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches all processes of a terminal's group; this one's parent says so, and ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def _drawing(tasks: Sequence[_Task]) -> Iterator[Iterator[dict[str, bytes] | str]]:
     """Draws all of them, in order: on every CPU that this process may use, where that is worth starting a renderer on
@@ -123,7 +129,7 @@ def _drawing(tasks: Sequence[_Task]) -> Iterator[Iterator[dict[str, bytes] | str
         return
     fonts.css()  # once for all
     # Copies of this process, which have all modules; no renderer and none of its threads has been started here yet.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _ignore_interrupts) as pool:
         try:
             yield pool.map(_draw, tasks)
         except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import shlex
 import signal
@@ -137,19 +138,33 @@ class Program:
             **options,
         )
 
-    def run(self, script: str, main: Callable[[Sequence[str]], int]) -> NoReturn:
+    def run(self, main: Callable[[Sequence[str]], int]) -> NoReturn:
         """Runs `main` with the command line and ends the program with its exit code."""
-        _use_chosen_python(self.name, os.path.realpath(script))
-        # As an exception, so that temporary files are removed on the way out.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             if sys.stdout is None:
                 self.fail("standard output is closed")
             self.check_python()
-            sys.exit(main(sys.argv[1:]))
-        except KeyboardInterrupt:
-            sys.exit(130)
+            code = main(sys.argv[1:])
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what there was to interrupt is done
+            sys.exit(code)
         except BrokenPipeError:
             # The reader of a pipe has gone; nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+
+
+def start(script: str, module: str) -> NoReturn:
+    """Runs the program of a module of this package, which is loaded only here: Ctrl-C may come before that is done."""
+    name = os.path.basename(script).replace("-", " ")
+    _use_chosen_python(name, os.path.realpath(script))
+    # As exceptions, so that temporary files are removed on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        program = importlib.import_module(f".{module}", __package__)
+        program.PROGRAM.run(program.main)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.stderr.write(f"{name}: interrupted\n")
+        sys.exit(130)

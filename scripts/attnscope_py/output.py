@@ -6,8 +6,10 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -35,6 +37,24 @@ def refuse_standard_output(place: Path) -> None:
 def _new_file_mode() -> int:
     os.umask(mask := os.umask(0))
     return 0o666 & ~mask
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Signals that would end the program wait until this is done: what belongs together is there, or none of it. By
+    handlers: a mask holds for one thread, and a signal then comes to another."""
+    waiting: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: waiting.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if waiting:
+        signal.raise_signal(waiting[0])
 
 
 def _beside(place: Path, data: bytes, mode: int) -> str:
@@ -72,12 +92,14 @@ def write_file(path: str, text: str) -> None:
         # A rename would replace a file that its owner has write-protected.
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    temporary = _beside(place, text.encode(), stat.S_IMODE(found.st_mode) if found else _new_file_mode())
-    try:
-        os.replace(temporary, place)
-    except BaseException:
-        _remove(temporary)
-        raise
+    mode = stat.S_IMODE(found.st_mode) if found else _new_file_mode()
+    with _uninterrupted():
+        temporary = _beside(place, text.encode(), mode)
+        try:
+            os.replace(temporary, place)
+        except BaseException:
+            _remove(temporary)
+            raise
 
 
 class Directory:
@@ -93,9 +115,14 @@ class Directory:
 
     def __enter__(self) -> Directory:
         missing = [p for p in (self.directory, *self.directory.parents) if not p.exists()]
-        for path in reversed(missing):
-            path.mkdir()
-            self._made.append(path)
+        try:
+            with _uninterrupted():
+                for path in reversed(missing):
+                    path.mkdir()
+                    self._made.append(path)
+        except BaseException:
+            self._remove_made()
+            raise
         # Said before time is spent on drawing.
         if not self.directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory))
@@ -105,21 +132,26 @@ class Directory:
         place = self.directory / name
         refuse_standard_output(place)
         try:
-            self._waiting.append((_beside(place, data, _new_file_mode()), place))
+            with _uninterrupted():
+                self._waiting.append((_beside(place, data, _new_file_mode()), place))
         except OSError as error:
             # The user knows the file by the name that it was to have.
             raise OSError(error.errno, error.strerror, str(place)) from None
 
     def __exit__(self, kind: type | None, *_: object) -> None:
-        try:
-            while kind is None and self._waiting:
-                temporary, place = self._waiting[0]
-                os.replace(temporary, place)
-                self._waiting.pop(0)
-        finally:
-            for temporary, _place in self._waiting:
-                _remove(temporary)
-            if self._waiting or kind is not None:
-                for path in reversed(self._made):
-                    with contextlib.suppress(OSError):
-                        path.rmdir()
+        with _uninterrupted():
+            try:
+                while kind is None and self._waiting:
+                    temporary, place = self._waiting[0]
+                    os.replace(temporary, place)
+                    self._waiting.pop(0)
+            finally:
+                for temporary, _place in self._waiting:
+                    _remove(temporary)
+                if self._waiting or kind is not None:
+                    self._remove_made()
+
+    def _remove_made(self) -> None:
+        for path in reversed(self._made):
+            with contextlib.suppress(OSError):
+                path.rmdir()
