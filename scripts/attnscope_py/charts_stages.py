@@ -96,7 +96,12 @@ def _share_panel(some: list[StageShare], stages: list[str], length_name: str, na
         scale=alt.Scale(paddingInner=0.12, paddingOuter=0.06),
     )
     title = "share of the sum of the stages"
-    y = alt.Y("top:Q", title=title, scale=scale, axis=alt.Axis(format="%", tickCount=5))
+    y = alt.Y(
+        "top:Q",
+        title=title,
+        scale=scale,
+        axis=alt.Axis(labelExpr="format(100 * datum.value, 'd') + ' %'", tickCount=5),
+    )
     colours = alt.Scale(domain=stages, range=[theme.stage_colour(stage) for stage in stages])
     parts = chart.mark_bar(stroke=theme.PAPER, strokeWidth=1).encode(
         x=x,
