@@ -1,4 +1,5 @@
 /* What a result file says of a session: the numbers that hold for it alone. */
+#include "bench/roofline_json.h"
 #include "bench/session.h"
 
 #include <math.h>
@@ -18,52 +19,6 @@ static json_t *make_binding(const bench_session *session) {
         json_array_append_new(list, object);
     }
     return list;
-}
-
-static json_t *make_limits(const roofline *l) {
-    json_t *object = json_object();
-    bench_set_integer(object, "threads", l->threads);
-    bench_set_integer(object, "bound", l->bound);
-    json_object_set_new(object, "disturbed", json_boolean(roofline_disturbed(l)));
-    json_t *isas = json_object();
-    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; i++) {
-        if (!(l->peak[i].gflops > 0))
-            continue;
-        json_t *isa = json_object();
-        bench_set_real(isa, "fma_gflops", l->peak[i].gflops);
-        bench_set_real(isa, "ghz", l->peak[i].ghz);
-        bench_set_real(isa, "fma_cpu_share", l->peak[i].cpu_share);
-        bench_set_real(isa, "exp_g", l->exp_g[i]);
-        bench_set_real(isa, "exp_cpu_share", l->exp_cpu_share[i]);
-        json_object_set_new(isas, attn_isa_name(i), isa);
-    }
-    json_object_set_new(object, "isa", isas);
-    json_t *levels = json_object();
-    for (int i = 0; i < ROOFLINE_LEVELS; i++) {
-        if (!(l->level[i].read_gbs > 0))
-            continue;
-        json_t *level = json_object();
-        bench_set_integer(level, "bytes", l->level[i].bytes);
-        if (i < ROOFLINE_MEMORY)
-            bench_set_integer(level, "holds_bytes", l->level[i].holds_bytes);
-        bench_set_real(level, "read_gbs", l->level[i].read_gbs);
-        bench_set_real(level, "read_cpu_share", l->level[i].read_cpu_share);
-        bench_set_real(level, "copy_gbs", l->level[i].copy_gbs);
-        bench_set_real(level, "copy_cpu_share", l->level[i].copy_cpu_share);
-        json_object_set_new(levels, machine_level_key(i), level);
-    }
-    json_object_set_new(object, "level", levels);
-    json_t *readings = json_array();
-    for (int i = 0; i < l->readings; i++) {
-        const roofline_reading *reading = &l->reading[i];
-        json_t *entry = json_object();
-        bench_set_integer(entry, "bytes", reading->bytes);
-        bench_set_real(entry, "gbs", reading->gbs);
-        bench_set_real(entry, "cpu_share", reading->cpu_share);
-        json_array_append_new(readings, entry);
-    }
-    json_object_set_new(object, "readings", readings);
-    return object;
 }
 
 static json_t *make_drift(const bench_session *session) {
@@ -130,7 +85,7 @@ json_t *bench_context_session(const bench_session *session) {
     json_object_set_new(object, "binding", make_binding(session));
     json_object_set_new(object, "peak_gflops", make_peaks(session));
     for (int i = 0; i < session->limits_count; i++)
-        json_array_append_new(limits, make_limits(&session->limits[i]));
+        json_array_append_new(limits, roofline_to_json(&session->limits[i]));
     json_object_set_new(object, "roofline", limits);
     json_object_set_new(object, "counters", bench_counting_context(session));
     if (drift)

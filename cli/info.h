@@ -34,9 +34,6 @@ void info_cache_store(info_report *report);
 
 /* Tables, then a drawing of the ceilings. */
 void info_print_rooflines(const info_report *report);
-/* As in `info --json`, and back; NULL and false for what is not one. */
-json_t *info_roofline_json(const roofline *r);
-bool info_roofline_read(const json_t *object, roofline *r);
 
 /* "48 KiB", "1 MiB", "12.5 MiB". */
 void info_format_bytes(int64_t bytes, char *text, size_t size);

@@ -1,6 +1,7 @@
 /* The limits of `attnscope info --roofline`, kept between runs: one file for each fingerprint, below the
  * user's cache directory, with the date of the measurement. */
 #include "cli/info.h"
+#include "bench/roofline_json.h"
 #include "common/cli.h"
 #include "common/output.h"
 
@@ -11,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Version of what the file holds. */
-enum { CACHE_SCHEMA = 2 };
+/* Version of what the file holds: 2 had other names, and dates as in +0000. */
+enum { CACHE_SCHEMA = 3 };
 
 /* Appends to a path; false when it does not fit. */
 static bool append(char *path, size_t size, const char *text) {
@@ -91,7 +92,7 @@ bool info_cache_read(info_report *report, const json_t *file) {
         return false;
     for (int i = 0; i < wanted; ++i) {
         roofline *r = &report->rooflines[i];
-        if (!info_roofline_read(json_array_get(rooflines, (size_t)i), r) || roofline_disturbed(r) ||
+        if (!roofline_from_json(json_array_get(rooflines, (size_t)i), r) || roofline_disturbed(r) ||
             r->threads != (i == 0 ? 1 : m->default_threads) || !is_whole(m, r))
             return false;
     }
@@ -122,7 +123,7 @@ void info_cache_store(info_report *report) {
     json_object_set_new(file, "fingerprint", json_string(report->machine->fingerprint));
     json_object_set_new(file, "date", json_string(report->measured_at));
     for (int i = 0; i < report->roofline_count; ++i)
-        json_array_append_new(rooflines, info_roofline_json(&report->rooflines[i]));
+        json_array_append_new(rooflines, roofline_to_json(&report->rooflines[i]));
     json_object_set_new(file, "roofline", rooflines);
     char *text = json_dumps(file, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
     json_decref(file);

@@ -1,4 +1,5 @@
 /* `attnscope info --json`. What is not known is null. */
+#include "bench/roofline_json.h"
 #include "common/cli.h"
 #include "cli/info.h"
 
@@ -159,124 +160,6 @@ static json_t *build(builder *b, const machine *m) {
     return object;
 }
 
-static json_t *measured(builder *b, const roofline *r) {
-    json_t *object = json_object(), *peaks = json_array(), *bandwidth = json_array(),
-           *readings = json_array();
-    for (int i = 0; i < attn_isa_count() && i < ROOFLINE_MAX_ISA; ++i) {
-        const roofline_peak *peak = &r->peak[i];
-        if (peak->gflops <= 0)
-            continue;
-        json_t *entry = json_object();
-        put(b, entry, "isa", text(attn_isa_name(i)));
-        put(b, entry, "fma_gflops", real(peak->gflops));
-        put(b, entry, "effective_ghz", real(peak->ghz));
-        put(b, entry, "flops_per_cycle_per_thread", real(peak->gflops / peak->ghz / r->threads));
-        put(b, entry, "gexp_per_second", real(r->exp_g[i]));
-        put(b, entry, "fma_cpu_share", real(peak->cpu_share));
-        put(b, entry, "exp_cpu_share", real(r->exp_cpu_share[i]));
-        append(b, peaks, entry);
-    }
-    for (int i = 0; i < ROOFLINE_LEVELS; ++i) {
-        const roofline_bandwidth *level = &r->level[i];
-        json_t *entry = json_object();
-        put(b, entry, "level", text(machine_level_name(i)));
-        put(b, entry, "bytes_per_thread", positive_integer(level->bytes));
-        put(b, entry, "holds_bytes_per_thread", positive_integer(level->holds_bytes));
-        put(b, entry, "read_gbs", real(level->read_gbs));
-        put(b, entry, "copy_gbs", real(level->copy_gbs));
-        put(b, entry, "read_cpu_share", real(level->read_cpu_share));
-        put(b, entry, "copy_cpu_share", real(level->copy_cpu_share));
-        append(b, bandwidth, entry);
-    }
-    for (int i = 0; i < r->readings; ++i) {
-        json_t *entry = json_object();
-        put(b, entry, "bytes_per_thread", json_integer(r->reading[i].bytes));
-        put(b, entry, "read_gbs", real(r->reading[i].gbs));
-        put(b, entry, "cpu_share", real(r->reading[i].cpu_share));
-        append(b, readings, entry);
-    }
-    put(b, object, "threads", json_integer(r->threads));
-    put(b, object, "bound", json_integer(r->bound));
-    put(b, object, "disturbed", json_boolean(roofline_disturbed(r)));
-    put(b, object, "peaks", peaks);
-    put(b, object, "bandwidth", bandwidth);
-    put(b, object, "readings", readings);
-    return object;
-}
-
-json_t *info_roofline_json(const roofline *r) {
-    builder b = {false};
-    json_t *object = measured(&b, r);
-    if (!b.broken)
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
-/* A number above 0, or 0 for null and for nothing: as written above. False for anything else. */
-static bool read_number(const json_t *object, const char *key, double *value) {
-    const json_t *number = json_object_get(object, key);
-    *value = json_number_value(number);
-    return !number || json_is_null(number) || (json_is_number(number) && *value > 0);
-}
-
-static int find_name(const char *name, const char *(*nth)(int), int count) {
-    for (int i = 0; name && i < count; ++i) {
-        if (strcmp(name, nth(i)) == 0)
-            return i;
-    }
-    return -1;
-}
-
-bool info_roofline_read(const json_t *object, roofline *r) {
-    memset(r, 0, sizeof *r);
-    const json_t *peaks = json_object_get(object, "peaks"), *bandwidth = json_object_get(object, "bandwidth"),
-                 *readings = json_object_get(object, "readings"), *entry;
-    size_t index;
-    bool sound = json_is_array(peaks) && json_is_array(bandwidth) && json_is_array(readings);
-    const json_int_t threads = json_integer_value(json_object_get(object, "threads"));
-    r->threads = (int)threads;
-    r->bound = (int)json_integer_value(json_object_get(object, "bound"));
-    json_array_foreach(peaks, index, entry) {
-        const int isa =
-            find_name(json_string_value(json_object_get(entry, "isa")), attn_isa_name, attn_isa_count());
-        sound = sound && isa >= 0 && isa < ROOFLINE_MAX_ISA &&
-                read_number(entry, "fma_gflops", &r->peak[isa].gflops) &&
-                read_number(entry, "effective_ghz", &r->peak[isa].ghz) &&
-                read_number(entry, "gexp_per_second", &r->exp_g[isa]) &&
-                read_number(entry, "fma_cpu_share", &r->peak[isa].cpu_share) &&
-                read_number(entry, "exp_cpu_share", &r->exp_cpu_share[isa]);
-    }
-    json_array_foreach(bandwidth, index, entry) {
-        const int level = find_name(json_string_value(json_object_get(entry, "level")), machine_level_name,
-                                    ROOFLINE_LEVELS);
-        double bytes, holds;
-        sound = sound && level >= 0 && read_number(entry, "bytes_per_thread", &bytes) && bytes < 0x1p62 &&
-                read_number(entry, "holds_bytes_per_thread", &holds) && holds < 0x1p62 &&
-                read_number(entry, "read_gbs", &r->level[level].read_gbs) &&
-                read_number(entry, "copy_gbs", &r->level[level].copy_gbs) &&
-                read_number(entry, "read_cpu_share", &r->level[level].read_cpu_share) &&
-                read_number(entry, "copy_cpu_share", &r->level[level].copy_cpu_share);
-        if (sound) {
-            r->level[level].bytes = (int64_t)bytes;
-            r->level[level].holds_bytes = (int64_t)holds;
-        }
-    }
-    json_array_foreach(readings, index, entry) {
-        roofline_reading *reading = &r->reading[r->readings];
-        double bytes;
-        sound = sound && r->readings < ROOFLINE_MAX_READINGS &&
-                read_number(entry, "bytes_per_thread", &bytes) && bytes < 0x1p62 &&
-                read_number(entry, "read_gbs", &reading->gbs) &&
-                read_number(entry, "cpu_share", &reading->cpu_share);
-        if (!sound)
-            return false;
-        reading->bytes = (int64_t)bytes;
-        r->readings++;
-    }
-    return sound && threads > 0 && threads <= ATTN_MAX_THREADS;
-}
-
 typedef struct fields {
     builder *builder;
     json_t *object;
@@ -306,7 +189,7 @@ bool info_print_json(const info_report *report) {
     if (report->roofline_count) {
         json_t *array = json_array();
         for (int i = 0; i < report->roofline_count; ++i)
-            append(&b, array, measured(&b, &report->rooflines[i]));
+            append(&b, array, roofline_to_json(&report->rooflines[i]));
         put(&b, root, "roofline", array);
         put(&b, root, "roofline_measured_at", text(report->measured_at));
         put(&b, root, "roofline_cached", json_boolean(report->cached));

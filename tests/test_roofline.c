@@ -13,6 +13,7 @@
 #include "bench/build_info.h"
 #include "bench/machine.h"
 #include "bench/roofline.h"
+#include "bench/roofline_json.h"
 #include "bench/team.h"
 
 static machine *load(const machine_options *options) {
@@ -341,13 +342,60 @@ static void test_roofline_sizes(void **state) {
     machine_free(m);
 }
 
+/* Guards the names of result files and of `info --json`, which are the same: every figure is read as it was
+ * written, what is not known is not there, and what nobody wrote so is refused. */
+static void json_has_one_vocabulary(void **state) {
+    (void)state;
+    static roofline r, again;
+    memset(&r, 0, sizeof r);
+    r.threads = 2;
+    r.bound = 1;
+    r.peak[0] = (roofline_peak){.gflops = 10, .ghz = 3, .cpu_share = 0.75};
+    r.exp_g[0] = 0.5;
+    r.exp_cpu_share[0] = 1;
+    r.level[MACHINE_L2] = (roofline_bandwidth){.bytes = 1 << 18,
+                                               .holds_bytes = 1 << 20,
+                                               .read_gbs = 70,
+                                               .copy_gbs = 40,
+                                               .read_cpu_share = 1,
+                                               .copy_cpu_share = 1};
+    r.level[ROOFLINE_MEMORY] = (roofline_bandwidth){.bytes = 1 << 28, .read_gbs = 7};
+    r.reading[r.readings++] = (roofline_reading){.bytes = 1 << 18, .gbs = 70, .cpu_share = 1};
+    json_t *json = roofline_to_json(&r);
+    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    char wanted[1024];
+    snprintf(
+        wanted, sizeof wanted,
+        "{\"threads\":2,\"bound\":1,\"disturbed\":true,\"isa\":{\"%s\":{\"fma_gflops\":10.0,\"ghz\":3.0,"
+        "\"fma_cpu_share\":0.75,\"exp_g\":0.5,\"exp_cpu_share\":1.0}},\"level\":{\"l2\":{\"bytes\":262144,"
+        "\"holds_bytes\":1048576,\"read_gbs\":70.0,\"read_cpu_share\":1.0,\"copy_gbs\":40.0,"
+        "\"copy_cpu_share\":1.0},\"memory\":{\"bytes\":268435456,\"read_gbs\":7.0}},"
+        "\"readings\":[{\"bytes\":262144,\"gbs\":70.0,\"cpu_share\":1.0}]}",
+        attn_isa_name(0));
+    assert_string_equal(text, wanted);
+    assert_true(roofline_from_json(json, &again));
+    assert_memory_equal(&again, &r, sizeof r);
+    json_object_set_new(json_object_get(json, "level"), "l9", json_object());
+    assert_false(roofline_from_json(json, &again));
+    json_object_del(json, "level");
+    assert_false(roofline_from_json(json, &again));
+    free(text);
+    json_decref(json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_binding),          cmocka_unit_test(test_binding_refused),
-        cmocka_unit_test(test_clocks),           cmocka_unit_test(test_roofline),
-        cmocka_unit_test(test_roofline_stopped), cmocka_unit_test(test_roofline_sizes),
-        cmocka_unit_test(test_cpu_share),        cmocka_unit_test(test_disturbed),
-        cmocka_unit_test(test_roofline_choice),  cmocka_unit_test(test_date),
+        cmocka_unit_test(json_has_one_vocabulary),
+        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_binding_refused),
+        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_roofline),
+        cmocka_unit_test(test_roofline_stopped),
+        cmocka_unit_test(test_roofline_sizes),
+        cmocka_unit_test(test_cpu_share),
+        cmocka_unit_test(test_disturbed),
+        cmocka_unit_test(test_roofline_choice),
+        cmocka_unit_test(test_date),
     };
     return test_run("roofline", tests, COUNT_OF(tests));
 }

@@ -81,8 +81,9 @@ def test_drawing(attnscope, kept, tmp_path):
     """Every level of memory that was measured has its rising line, every ISA level its name at its peak."""
     _, file, _ = kept
     known = json.loads(file.read_text())
-    for level, gbs in zip(known["roofline"][0]["bandwidth"], (200, 100, 50, 10), strict=True):
-        level["read_gbs"] = level["read_gbs"] and gbs  # measured ones may lie too close for a line each
+    for name, gbs in zip(("l1d", "l2", "l3", "memory"), (200, 100, 50, 10), strict=True):
+        if level := known["roofline"][0]["level"].get(name):
+            level["read_gbs"] = gbs  # measured ones may lie too close for a line each
     (tmp_path / "attnscope").mkdir()
     (tmp_path / "attnscope" / file.name).write_text(json.dumps(known))
     text = attnscope("info", "--roofline", env={"XDG_CACHE_HOME": str(tmp_path)}).out
@@ -118,17 +119,18 @@ def test_what_is_kept_is_not_believed_blindly(attnscope, machines, kept):
     worse = [
         "{",
         json.dumps(sound | {"fingerprint": "0123456789abcdef"}),
-        json.dumps(sound | {"roofline": [sound["roofline"][0] | {"peaks": [{"isa": "avx9"}]}]}),
+        json.dumps(sound | {"roofline": [sound["roofline"][0] | {"isa": {"avx9": {}}}]}),
+        json.dumps(sound | {"schema": 2, "date": "2026-11-30T15:45:32+0000"}),
         file.read_text().replace('"exp_cpu_share": 1', '"exp_cpu_share": 0.9', 1),
     ]
     first, *others = sound["roofline"]
-    figure = next(entry for entry in first["bandwidth"] if entry["copy_gbs"])
-    without = [entry | {"copy_gbs": None} if entry is figure else entry for entry in first["bandwidth"]]
+    (name, figure), *rest = first["level"].items()
     for missing in (
-        {"peaks": first["peaks"][1:]},
+        {"isa": dict(list(first["isa"].items())[1:])},
         {"readings": first["readings"][1:]},
-        {"bandwidth": [entry for entry in first["bandwidth"] if entry is not figure]},
-        {"bandwidth": without},
+        {"level": dict(rest)},
+        {"level": first["level"] | {name: {k: v for k, v in figure.items() if k != "copy_gbs"}}},
+        {"level": first["level"] | {name: figure | {"copy_gbs": None}}},
     ):
         worse.append(json.dumps(sound | {"roofline": [first | missing, *others]}))
     assert len({file.read_text(), *worse}) == len(worse) + 1
@@ -155,10 +157,8 @@ def test_no_place_to_keep_them(attnscope, machines, tmp_path):
 
 
 def shares_of(rooflines: list[dict]) -> list[float]:
-    entries = [entry for one in rooflines for entry in one["peaks"] + one["bandwidth"]]
-    return [
-        v for entry in entries for key, v in entry.items() if key.endswith("_cpu_share") and v is not None
-    ]
+    entries = [entry for one in rooflines for entry in (*one["isa"].values(), *one["level"].values())]
+    return [v for entry in entries for key, v in entry.items() if key.endswith("_cpu_share")]
 
 
 def test_disturbed_figures_are_named_and_not_kept(attnscope, machines, kept, tmp_path):

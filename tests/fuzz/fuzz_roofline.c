@@ -1,6 +1,7 @@
 /* Limits that `attnscope info --roofline` has kept in the user's cache. */
 #include "tests/fuzz/fuzz.h"
 
+#include "bench/roofline_json.h"
 #include "cli/info.h"
 
 #include <math.h>
@@ -31,9 +32,9 @@ static void check_roofline(const roofline *r) {
                    "reading %d", i);
     }
     /* What is shown and written again is read as the same. */
-    json_t *written = info_roofline_json(r);
+    json_t *written = roofline_to_json(r);
     static roofline again;
-    FUZZ_CHECK(written && info_roofline_read(written, &again), "its own JSON");
+    FUZZ_CHECK(written && roofline_from_json(written, &again), "its own JSON");
     FUZZ_CHECK(again.threads == r->threads && again.readings == r->readings &&
                    memcmp(again.level, r->level, sizeof r->level) == 0 &&
                    memcmp(again.peak, r->peak, sizeof r->peak) == 0,
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     /* Each by itself too: most inputs are of no machine. */
     static roofline r;
-    if (file && info_roofline_read(file, &r))
+    if (file && roofline_from_json(file, &r))
         FUZZ_CHECK(r.threads > 0 && r.readings >= 0 && r.readings <= ROOFLINE_MAX_READINGS, "%d threads",
                    r.threads);
     json_decref(file);
