@@ -56,6 +56,8 @@ static inline uint64_t attn_low_bits(int64_t count) {
 
 /* ATTN_OK if the problem makes sense; otherwise says which argument is wrong. */
 attn_status attn_problem_check(const attn_problem *problem, attn_error *error);
+/* What is read or written element by element lies at a multiple of the element's size. */
+attn_status attn_check_aligned(const char *name, const void *data, size_t bytes, attn_error *error);
 /* The tensors that the problem needs are there, and lengths lie within their limits. */
 attn_status attn_tensors_check(const attn_problem *problem, const attn_tensors *tensors, attn_error *error);
 /* The scale in force: the given one or 1/sqrt(D). */

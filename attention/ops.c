@@ -5,10 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static attn_status check_matrix(const char *name, const void *data, int64_t rows, int64_t columns,
+/* Floats under this name, unless there are none. */
+static attn_status check_floats(const char *name, const float *data, bool any, attn_error *error) {
+    if (any && !data)
+        return attn_fail(error, ATTN_INVALID, "%s is NULL", name);
+    return any ? attn_check_aligned(name, data, _Alignof(float), error) : ATTN_OK;
+}
+
+static attn_status check_matrix(const char *name, const float *data, int64_t rows, int64_t columns,
                                 int64_t stride, attn_error *error) {
-    if (rows > 0 && columns > 0 && !data)
-        return attn_fail(error, ATTN_INVALID, "matrix %s is NULL", name);
+    const attn_status status = check_floats(name, data, rows > 0 && columns > 0, error);
+    if (status != ATTN_OK)
+        return status;
     if (rows > 1 && stride < columns)
         return attn_fail(error, ATTN_INVALID, "row stride of %s is %lld, must be at least its %lld columns",
                          name, (long long)stride, (long long)columns);
@@ -29,9 +37,10 @@ static attn_status matmul(const char *isa, bool transposed, int64_t m, int64_t n
     if ((status = attn_dispatch(isa, &kernels, error)) != ATTN_OK ||
         (status = check_size("m", m, error)) != ATTN_OK || (status = check_size("n", n, error)) != ATTN_OK ||
         (status = check_size("k", k, error)) != ATTN_OK ||
-        (status = check_matrix("a", a, m, k, a_stride, error)) != ATTN_OK ||
-        (status = check_matrix("b", b, transposed ? n : k, transposed ? k : n, b_stride, error)) != ATTN_OK ||
-        (status = check_matrix("c", c, m, n, c_stride, error)) != ATTN_OK)
+        (status = check_matrix("matrix a", a, m, k, a_stride, error)) != ATTN_OK ||
+        (status = check_matrix("matrix b", b, transposed ? n : k, transposed ? k : n, b_stride, error)) !=
+            ATTN_OK ||
+        (status = check_matrix("matrix c", c, m, n, c_stride, error)) != ATTN_OK)
         return status;
     if (m == 0 || n == 0)
         return ATTN_OK;
@@ -84,12 +93,10 @@ static attn_status row_op(const char *isa, int64_t n, const attn_kernels **kerne
 }
 
 /* The level's table, for n elements at x. */
-static attn_status vector_op(const char *isa, int64_t n, const void *x, const attn_kernels **kernels,
+static attn_status vector_op(const char *isa, int64_t n, const float *x, const attn_kernels **kernels,
                              attn_error *error) {
-    attn_status status = row_op(isa, n, kernels, error);
-    if (status == ATTN_OK && n > 0 && !x)
-        status = attn_fail(error, ATTN_INVALID, "x is NULL");
-    return status;
+    const attn_status status = row_op(isa, n, kernels, error);
+    return status == ATTN_OK ? check_floats("x", x, n > 0, error) : status;
 }
 
 attn_status attn_scale_f32(const char *isa, int64_t n, float factor, float *x, attn_error *error) {
@@ -125,7 +132,7 @@ attn_status attn_softmax_f32(const char *isa, int64_t rows, int64_t n, float *x,
     const attn_kernels *kernels;
     attn_status status = row_op(isa, n, &kernels, error);
     if (status != ATTN_OK || (status = check_size("rows", rows, error)) != ATTN_OK ||
-        (status = check_matrix("x", x, rows, n, stride, error)) != ATTN_OK)
+        (status = check_matrix("matrix x", x, rows, n, stride, error)) != ATTN_OK)
         return status;
     const uint64_t caller = attn_environment_enter();
     for (int64_t r = 0; r < rows && n > 0; r++) {
@@ -138,11 +145,9 @@ attn_status attn_softmax_f32(const char *isa, int64_t rows, int64_t n, float *x,
 
 attn_status attn_exp_f32(const char *isa, int64_t n, const float *x, float *y, attn_error *error) {
     const attn_kernels *kernels;
-    const attn_status status = vector_op(isa, n, x, &kernels, error);
-    if (status != ATTN_OK)
+    attn_status status = vector_op(isa, n, x, &kernels, error);
+    if (status != ATTN_OK || (status = check_floats("y", y, n > 0, error)) != ATTN_OK)
         return status;
-    if (n > 0 && !y)
-        return attn_fail(error, ATTN_INVALID, "y is NULL");
     const uint64_t caller = attn_environment_enter();
     kernels->exp(y, x, n);
     attn_environment_leave(caller);

@@ -176,8 +176,7 @@ attn_status attn_problem_check(const attn_problem *p, attn_error *error) {
     return check_pattern(p, error);
 }
 
-/* What is read or written element by element lies at a multiple of the element's size. */
-static attn_status check_aligned(const char *name, const void *data, size_t bytes, attn_error *error) {
+attn_status attn_check_aligned(const char *name, const void *data, size_t bytes, attn_error *error) {
     if ((uintptr_t)data % bytes)
         return attn_fail(error, ATTN_INVALID, "%s is at %p, must be aligned to its elements of %d bytes",
                          name, data, (int)bytes);
@@ -248,13 +247,13 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
         if (needed[i].needed && !needed[i].data)
             return attn_fail(error, ATTN_INVALID, "%s is NULL", needed[i].name);
         if (needed[i].needed &&
-            (status = check_aligned(needed[i].name, needed[i].data, needed[i].bytes, error)) != ATTN_OK)
+            (status = attn_check_aligned(needed[i].name, needed[i].data, needed[i].bytes, error)) != ATTN_OK)
             return status;
     }
     if (any_rows && p->value_dim > 0 && (status = check_out_strides(p, t, error)) != ATTN_OK)
         return status;
-    if ((status = check_aligned("lse", t->lse, _Alignof(float), error)) != ATTN_OK ||
-        (status = check_aligned("counts", t->counts, _Alignof(attn_counts), error)) != ATTN_OK)
+    if ((status = attn_check_aligned("lse", t->lse, _Alignof(float), error)) != ATTN_OK ||
+        (status = attn_check_aligned("counts", t->counts, _Alignof(attn_counts), error)) != ATTN_OK)
         return status;
     const struct {
         const char *name;
@@ -280,7 +279,8 @@ attn_status attn_tensors_check(const attn_problem *p, const attn_tensors *t, att
             return attn_fail(error, ATTN_INVALID, "%s is given, but the plan was made without it",
                              optional[i].name);
         if (planned && !optional[i].empty &&
-            (status = check_aligned(optional[i].name, optional[i].data, optional[i].bytes, error)) != ATTN_OK)
+            (status = attn_check_aligned(optional[i].name, optional[i].data, optional[i].bytes, error)) !=
+                ATTN_OK)
             return status;
     }
     const int64_t most = ATTN_MAX_NUMBER;

@@ -353,7 +353,8 @@ ATTN_API attn_status attn_execute(const attn_plan *plan, const attn_tensors *ten
                                   int threads, attn_error *error);
 
 /* ---- Single operations --------------------------------------------------
- * Through the same dispatch; `isa` as in attn_options. Matrices are row-major with the given row strides. */
+ * Through the same dispatch; `isa` as in attn_options. Matrices are row-major with the given row strides.
+ * Floats are aligned to 4 bytes, which is checked. */
 
 /* C[m][n] = A[m][k] * B[n][k]^T (scores). Each dot product is a sum of chains of at most 256 fused
  * multiply-adds (multiply, then add, at level scalar): error at most k * 2^-23 * sum |a||b|. */

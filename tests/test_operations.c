@@ -3,6 +3,7 @@
 #include "tests/support.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "reference/reference.h"
@@ -186,6 +187,67 @@ static void composed(void **state) {
         fabs(out[2] - (third[0] + 10 * third[1] + 100 * third[2]) / (third[0] + third[1] + third[2])) < 1e-4);
 }
 
+enum { OPERANDS = 11 }; /* pointers to floats, of all operations */
+
+/* The operation that has this operand, which is `moved`, with n elements or n x n. */
+static attn_status call_operation(const char *isa, int operand, int64_t n, float *moved, attn_error *error) {
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    const uint8_t mask[4] = {1, 0, 1, 0};
+    float *a = operand % 3 == 0 ? moved : x, *b = operand % 3 == 1 ? moved : x,
+          *c = operand % 3 == 2 ? moved : y;
+    switch (operand) {
+    case 0:
+    case 1:
+    case 2:
+        return attn_matmul_nt_f32(isa, n, n, n, a, 2, b, 2, c, 2, error);
+    case 3:
+    case 4:
+    case 5:
+        return attn_matmul_nn_f32(isa, n, n, n, a, 2, b, 2, c, 2, error);
+    case 6:
+        return attn_scale_f32(isa, n, 2, moved, error);
+    case 7:
+        return attn_mask_f32(isa, n, mask, moved, error);
+    case 8:
+        return attn_softmax_f32(isa, n, n, moved, 2, error);
+    case 9:
+        return attn_exp_f32(isa, n, moved, y, error);
+    default:
+        return attn_exp_f32(isa, n, x, moved, error);
+    }
+}
+
+/* Guards: floats that are not aligned to their size are refused by name, by every operation for every one of
+ * its operands, and nothing is written; where there are no elements, no address is looked at. A mask's bytes
+ * lie anywhere. */
+static void alignment(void **state) {
+    const char *isa = isa_of(state);
+    static const char *const names[OPERANDS] = {"matrix a", "matrix b", "matrix c", "matrix a",
+                                                "matrix b", "matrix c", "x",        "x",
+                                                "matrix x", "x",        "y"};
+    for (int operand = 0; operand < OPERANDS; operand++)
+        for (int off = 0; off < 4; off++) {
+            float buffer[5] = {1, 2, 3, 4, 5};
+            const float before[5] = {1, 2, 3, 4, 5};
+            float *moved = (float *)(void *)((char *)buffer + off);
+            attn_error error = {""};
+            char text[sizeof error.text];
+            snprintf(text, sizeof text, "%s is at %p, must be aligned to its elements of 4 bytes",
+                     names[operand], (void *)moved);
+            assert_int_equal(call_operation(isa, operand, 0, moved, &error), ATTN_OK);
+            assert_int_equal(call_operation(isa, operand, 2, moved, &error), off ? ATTN_INVALID : ATTN_OK);
+            assert_string_equal(error.text, off ? text : "");
+            if (off)
+                assert_memory_equal(buffer, before, sizeof buffer);
+            if (off)
+                assert_int_equal(call_operation(isa, operand, 2, moved, NULL), ATTN_INVALID);
+        }
+    float x[5] = {1, 1, 1, 1, 1};
+    const uint8_t mask[9] = {0};
+    for (int off = 0; off < 4; off++)
+        assert_int_equal(attn_mask_f32(isa, 5, mask + off, x, NULL), ATTN_OK);
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "matmul", matmul);
@@ -193,5 +255,6 @@ int main(void) {
     test_add_levels(&list, "softmax", softmax);
     test_add_levels(&list, "exp", exponential);
     test_add_levels(&list, "composed", composed);
+    test_add_levels(&list, "alignment", alignment);
     return test_run_list("operations", &list);
 }
