@@ -285,6 +285,15 @@ static void set_defaults(bench_config *config) {
     config->asked_time_s = config->min_time_s;
 }
 
+/* Before rows are made: ATTNSCOPE_ISA decides those that no --isa does, and is of no matter to the others. */
+static int check_auto(const bench_config *c) {
+    bool decides = c->isas.count == 0;
+    for (int i = 0; i < c->isas.count; i++)
+        decides = decides || strcmp(c->isas.item[i], "auto") == 0;
+    attn_error error;
+    return decides && !attn_isa_auto(&error) ? cli_error("%s", error.text) : 0;
+}
+
 static int check_resume(const bench_config *c) {
     if (!c->resume)
         return 0;
@@ -323,10 +332,7 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
     if (status == 0)
         status = read_options(count, own, m, config);
     free(own); /* its strings are argv's */
-    attn_error error;
-    if (status == 0 && !attn_isa_auto(&error))
-        status = cli_error("%s", error.text);
-    if (status == 0 && !config->list_presets)
+    if (status == 0 && !config->list_presets && (status = check_auto(config)) == 0)
         status = check_combination(config);
     if (status == 0) {
         set_defaults(config);

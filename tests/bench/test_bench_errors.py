@@ -219,9 +219,22 @@ def test_a_level_this_cpu_lacks_is_refused_with_the_reason(bench):
 
 def test_environment_override_that_cannot_be_honoured(bench):
     """Guards that ATTNSCOPE_ISA is never quietly ignored."""
-    outcome = bench("--n", "16", env={"ATTNSCOPE_ISA": "avx9"})
-    assert outcome.code == 2
-    assert "ATTNSCOPE_ISA" in outcome.err and "avx9" in outcome.err
+    for more in ((), ("--isa", "auto"), ("--isa", "scalar", "--isa", "auto"), ("--kernel", "exp")):
+        outcome = bench("--n", "16", *more, env={"ATTNSCOPE_ISA": "avx9"})
+        assert outcome.code == 2 and outcome.err.count("\n") == 1, outcome
+        assert "ATTNSCOPE_ISA" in outcome.err and "avx9" in outcome.err
+    listed = bench("--list-presets", env={"ATTNSCOPE_ISA": "avx9"})
+    assert listed.code == 0 and "gpt2" in listed.out
+
+
+@pytest.mark.parametrize(
+    "rows", [("--pattern", "dense"), ("--stages",), ("--kernel", "exp"), ("--preset", "gpt2"), ()]
+)
+def test_environment_override_that_decides_nothing(bench, rows):
+    """Guards that rows whose level is given run whatever ATTNSCOPE_ISA says, as with the other subcommands."""
+    for more in (("--dry-run",), ("--no-roofline", "--benchmark_min_time=1x")):
+        outcome = bench("--n", "16", "--isa", "scalar", *rows, *more, env={"ATTNSCOPE_ISA": "avx9"})
+        assert outcome.code == 0 and "ATTNSCOPE_ISA" not in outcome.err, outcome
 
 
 def test_full_standard_output_is_an_error_but_keeps_the_results(tmp_path):
