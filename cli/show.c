@@ -9,6 +9,9 @@ enum {
     PAIRS_AUTO = 64, /* pairs are drawn up to this many queries and keys unless asked */
     PAIRS_MOST = 256,
 };
+/* head_dim and value_dim, which nothing that is drawn depends on. With them the library takes, for one batch,
+ * as many pairs over all heads. */
+static const int64_t any_dim = 64, most_planned = INT64_C(1) << 50;
 static const int64_t most_tiles = INT64_C(1) << 28; /* a second or so of looking at them */
 static const int64_t most_pairs = INT64_C(1) << 32; /* likewise, where every pair has to be looked at */
 
@@ -23,7 +26,7 @@ static void help(void) {
          "                      prefix=P, chunk=C, window=W, window=L:R, sink=S, global=G, stride=T,\n"
          "                      random=R:B:SEED, blocks=FILE:B, topk=K\n"
          "  --n N               queries and keys (16); 0 is a problem too\n"
-         "  --nq N, --nk N      queries, keys, where they differ\n"
+         "  --nq N, --nk N      queries, keys, where they differ; heads * queries * keys are at most 2^50\n"
          "  --q-offset O        query i stands at position i + O among the keys (Nk - Nq)\n"
          "  --kv-len L          keys at or past L are padding\n"
          "  --segments FILE     .npy, integers (Nk,): only equal ids attend each other\n"
@@ -75,7 +78,7 @@ static bool load(const show_options *o, show_subject *s) {
         cli_error("not enough memory");
         return false;
     }
-    attn_problem_init(&s->problem, 1, o->heads, o->heads, o->queries, o->keys, 64, 64);
+    attn_problem_init(&s->problem, 1, o->heads, o->heads, o->queries, o->keys, any_dim, any_dim);
     s->problem.pattern = s->pattern.pattern;
     for (int which = 0; which < INPUT_COUNT; which++) {
         if (o->inputs[which] &&
@@ -279,6 +282,22 @@ static bool take_option(int option, show_options *o) {
     }
 }
 
+/* In words of the options: the library's own limit is one of FLOPs. */
+static int check_size(const show_options *o) {
+    int64_t pairs;
+    if (!__builtin_mul_overflow(o->queries > 0 ? o->queries : 1, o->keys > 0 ? o->keys : 1, &pairs) &&
+        pairs <= most_planned / o->heads)
+        return CLI_FINE;
+    int64_t n = 1;
+    while (2 * n * 2 * n <= most_planned / o->heads)
+        n *= 2;
+    for (int64_t step = n / 2; step > 0; step /= 2)
+        n += (n + step) * (n + step) <= most_planned / o->heads ? step : 0;
+    return cli_error("%lld x %lld pairs%s are too many: expected at most 2^50 over all heads, as of --n %lld",
+                     (long long)o->queries, (long long)o->keys, o->heads > 1 ? " of each head" : "",
+                     (long long)n);
+}
+
 int cmd_show(int argc, char **argv) {
     show_options o = {.pattern = "dense", .isa = "auto", .n = 16, .queries = -1, .keys = -1, .heads = 1};
     for (int option; (option = cli_getopt(argc, argv, long_options)) != -1;) {
@@ -297,6 +316,9 @@ int cmd_show(int argc, char **argv) {
     if (o.kv_len > o.keys)
         return cli_error("--kv-len %lld: expected 0 to %lld, the number of keys", (long long)o.kv_len,
                          (long long)o.keys);
+    const int status = check_size(&o);
+    if (status != CLI_FINE)
+        return status;
     if (o.pairs && (o.queries > PAIRS_MOST || o.keys > PAIRS_MOST))
         return cli_error(
             "--pairs: %lld x %lld pairs are too many to draw one by one; at most %d x %d, or use --tiles",

@@ -32,9 +32,10 @@ typedef struct show_subject {
     char not_drawn[160];             /* why nothing is, and the counts are the plan's; else empty */
 } show_subject;
 
-static inline double show_percent(int64_t part, int64_t whole) {
-    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
-}
+/* Percent of `whole` with as many decimals, one at least, as tell it apart from none and from all by two
+ * digits, into `text`; returns it. */
+enum { SHOW_PERCENT_TEXT = 32 };
+const char *show_percent(int64_t part, int64_t whole, char text[SHOW_PERCENT_TEXT]);
 
 /* How many of `tiles` one cell stands for each way, so that there are at most `most` cells. */
 static inline int64_t show_scale(int64_t tiles, int64_t most) {

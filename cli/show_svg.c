@@ -85,14 +85,13 @@ static void put_heading(picture *p) {
 }
 
 static void legend_entry(picture *p, cell_kind kind, int64_t count, int64_t whole, const char *explanation) {
-    char text[SVG_NUMBER_TEXT];
+    char text[SVG_NUMBER_TEXT], percent[SHOW_PERCENT_TEXT];
     p->text_y += LINE;
     fprintf(p->file, "<rect class=\"swatch %s\" x=\"%d\" y=\"%.0f\" width=\"14\" height=\"14\"/>\n",
             p->names[kind], TEXT, p->text_y - 12);
-    fprintf(p->file,
-            "<text x=\"%d\" y=\"%.0f\"><tspan class=\"name\">%s</tspan>: %s %s (%.1f %%), %s</text>\n",
+    fprintf(p->file, "<text x=\"%d\" y=\"%.0f\"><tspan class=\"name\">%s</tspan>: %s %s (%s %%), %s</text>\n",
             TEXT + 22, p->text_y, p->names[kind], svg_number(count, text), p->pairs ? "pairs" : "tiles",
-            show_percent(count, whole), explanation);
+            show_percent(count, whole, percent), explanation);
 }
 
 static void put_pairs_legend(picture *p) {
@@ -123,6 +122,7 @@ static void put_tiles_legend(picture *p) {
     const attn_counts *head = &s->head;
     int64_t pairs = s->options->queries * s->options->keys, tiles = s->tile_rows * s->tile_columns;
     char useful[SVG_NUMBER_TEXT], executed[SVG_NUMBER_TEXT], dense[SVG_NUMBER_TEXT];
+    char percent_useful[SHOW_PERCENT_TEXT], percent_executed[SHOW_PERCENT_TEXT];
     legend_entry(p, CELL_ALL, head->tiles_full, tiles, "every pair attended: no mask is needed");
     legend_entry(p, CELL_SOME, head->tiles_partial, tiles,
                  s->info.algorithm == ATTN_NAIVE ? "all computed, then masked"
@@ -130,10 +130,10 @@ static void put_tiles_legend(picture *p) {
     legend_entry(p, CELL_NOTHING, tiles - head->tiles_full - head->tiles_partial, tiles,
                  "no pair attended: never visited");
     start_line(p, LINE + 4, "note");
-    fprintf(p->file, "pairs: %s useful (%.1f %%), %s executed (%.1f %%), %s dense",
-            svg_number(head->pairs_useful, useful), show_percent(head->pairs_useful, pairs),
-            svg_number(head->pairs_executed, executed), show_percent(head->pairs_executed, pairs),
-            svg_number(pairs, dense));
+    fprintf(p->file, "pairs: %s useful (%s %%), %s executed (%s %%), %s dense",
+            svg_number(head->pairs_useful, useful), show_percent(head->pairs_useful, pairs, percent_useful),
+            svg_number(head->pairs_executed, executed),
+            show_percent(head->pairs_executed, pairs, percent_executed), svg_number(pairs, dense));
     end_line(p);
     if (p->row_step > 1 || p->column_step > 1) {
         start_line(p, LINE, "note");

@@ -6,6 +6,18 @@
 
 enum { TILE_COLUMNS = 96, TILE_ROWS = 48 }; /* larger drawings are scaled down to this */
 
+const char *show_percent(int64_t part, int64_t whole, char text[SHOW_PERCENT_TEXT]) {
+    const int64_t rest = part < whole - part ? part : whole - part;
+    int decimals = 1;
+    if (rest > 0) {
+        for (double shown = 1000.0 * (double)rest / (double)whole; shown < 10; shown *= 10)
+            decimals++;
+    }
+    snprintf(text, SHOW_PERCENT_TEXT, "%.*f", decimals,
+             whole > 0 ? 100.0 * (double)part / (double)whole : 0.0);
+    return text;
+}
+
 void show_print_counts(const show_subject *s) {
     const show_options *o = s->options;
     cli_print_value("pattern", s->pattern_text);
@@ -28,8 +40,9 @@ void show_print_counts(const show_subject *s) {
            (long long)all->tiles_partial, (long long)(tiles - all->tiles_full - all->tiles_partial));
     printf("pairs_useful: %lld\npairs_executed: %lld\npairs_dense: %lld\n", (long long)all->pairs_useful,
            (long long)all->pairs_executed, (long long)dense);
-    printf("percent_useful: %.1f\npercent_executed: %.1f\n", show_percent(all->pairs_useful, dense),
-           show_percent(all->pairs_executed, dense));
+    char useful[SHOW_PERCENT_TEXT], executed[SHOW_PERCENT_TEXT];
+    printf("percent_useful: %s\npercent_executed: %s\n", show_percent(all->pairs_useful, dense, useful),
+           show_percent(all->pairs_executed, dense, executed));
     cli_pattern_note(&s->pattern, all->pairs_useful, all->pairs_executed, dense);
     if (s->problem.pattern.terms & ATTN_TOPK)
         printf("note: which pairs topk keeps depends on the scores%s\n",

@@ -203,13 +203,59 @@ def test_any_length_with_data(attnscope, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "size",
+    [
+        ["--n", 33554432],
+        ["--n", 23726566, "--heads", 2],
+        ["--nq", 1024, "--nk", 2**40],
+        ["--nq", 0, "--nk", 2**30, "--heads", 2**20],
+    ],
+)
+def test_largest_problems(attnscope, size):
+    """Guards that what the error of a larger one names as accepted is: the library's limit is no smaller."""
+    outcome = attnscope("show", *size, "--pattern", "window=4")
+    assert outcome.code == 0 and outcome.values()["pairs_useful"].isdigit(), outcome
+
+
+@pytest.mark.parametrize(
+    "pattern,queries,keys",
+    [
+        ("window=4", 1_000_000, 1_000_000),
+        ("window=1", 33554432, 33554432),
+        ("causal", 1, 33554432),
+        ("causal-top-left", 1, 3000),
+        ("window=inf:2996,sink=1", 1, 3000),
+        ("causal", 7, 7),
+        ("dense", 5, 5),
+        ("dense", 0, 5),
+    ],
+)
+def test_percentages_tell_little_from_nothing(attnscope, pattern, queries, keys):
+    """Guards that a share of pairs reads as none or as all only where it is, and has two digits that count."""
+    outcome = attnscope("show", "--nq", queries, "--nk", keys, "--pattern", pattern)
+    assert outcome.code == 0, outcome
+    values = outcome.values()
+    for which in ("useful", "executed"):
+        part, whole = int(values[f"pairs_{which}"]), queries * keys
+        text = values[f"percent_{which}"]
+        exact = 100 * part / whole if whole else 0
+        assert (float(text) == 0) == (part == 0) and (float(text) == 100) == (part == whole > 0)
+        assert re.fullmatch(r"\d+\.\d+", text)
+        assert abs(float(text) - exact) <= 0.05 * min(exact, 100 - exact) + 1e-12
+
+
+@pytest.mark.parametrize(
     "arguments,texts",
     [
         (["--n", "-5"], ["'-5'"]),
         (["--nk", "1e3"], ["'1e3'"]),
         (["--n", "1000", "--pairs"], ["1000", "256", "--tiles"]),
         (["--n", "4000000", "--svg", "/tmp/x.svg"], ["4000000", "tiles", "x.svg"]),
-        (["--n", "99999999999"], ["2^58"]),
+        (["--n", "99999999999"], ["99999999999", "--n 33554432"]),
+        (["--n", "33554433"], ["33554433 x 33554433 pairs", "2^50", "--n 33554432"]),
+        (["--n", "33554432", "--heads", "2"], ["of each head", "2^50", "--n 23726566"]),
+        (["--nq", "1025", "--nk", str(2**40)], [f"1025 x {2**40} pairs", "2^50"]),
+        (["--nq", "0", "--nk", str(2**40), "--heads", "1025"], [f"0 x {2**40} pairs", "2^50"]),
         (["--n", str(2**40 + 1)], [str(2**40 + 1)]),
         (["--pattern", "window=0"], ["window=0"]),
         (["--pattern", "blocks=missing.npy:4"], ["missing.npy"]),
