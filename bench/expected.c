@@ -64,7 +64,10 @@ static const bench_expected *find(bench_expectations *known, const bench_instanc
         if (strcmp(known->item[i].id, id) == 0)
             return &known->item[i];
     }
-    return compute(known, instance, id, seed);
+    const int64_t start = machine_now_ns();
+    const bench_expected *computed = compute(known, instance, id, seed);
+    known->spent_ns += (double)(machine_now_ns() - start);
+    return computed;
 }
 
 /* Which of two keys with nearly the same score is among the largest may hang on the rounding. */

@@ -126,7 +126,12 @@ double bench_warm_up_s(const bench_config *config, double min_time_s) {
 }
 
 double bench_peak_ms(const bench_config *config) {
-    return fmin(4, fmax(1, 6 * config->min_time_s));
+    return fmin(4, fmax(0.5, 6 * config->min_time_s));
+}
+
+double bench_look_ns(const bench_config *config) {
+    const double peak_ms = bench_peak_ms(config);
+    return (peak_ms + 2 * fmin(1, peak_ms / 1.5)) * 1e6 + BENCH_LOOK_NS;
 }
 
 int bench_min_samples(double call_ns) {
@@ -146,7 +151,7 @@ double bench_row_ns(const bench_config *config, const bench_row *row) {
                             : config->fixed_calls
                                 ? (double)config->fixed_calls * call
                                 : fmax(config->min_time_s * 1e9, bench_min_samples(call) * call);
-    const double looks = 2 * (bench_peak_ms(config) * 1e6 + BENCH_LOOK_NS);
+    const double looks = 2 * bench_look_ns(config);
     const double warm_up = bench_warm_up_s(config, config->min_time_s) * 1e9;
     /* The first call checks and warms up; short ones are followed by more, long ones are a sample. */
     double before = fmax(fmax(call, warm_up), fmin(3 * call, BENCH_WARM_CALL_NS));

@@ -36,6 +36,7 @@ typedef struct bench_expected bench_expected;
 typedef struct bench_expectations {
     bench_expected *item; /* owned */
     int count;
+    double spent_ns; /* by the reference, once for each problem */
 } bench_expectations;
 
 /* Where the time of the rows goes. */

@@ -227,7 +227,10 @@ def test_time_is_accounted_for(measured):
     assert all(part > 0 for part in parts) and sum(parts) + time["counting_s"] <= time["rows_s"]
     assert (time["counting_s"] > 0) == results["context"]["counters"]["available"]
     assert time["before_rows_s"] + time["rows_s"] <= results["context"]["elapsed_s"]
-    assert time["overhead"] == pytest.approx(time["rows_s"] / time["sampling_s"] - 1, rel=1e-6)
+    own = sum(parts) + time["counting_s"]
+    assert time["overhead"] == pytest.approx(own / time["sampling_s"] - 1, rel=1e-6)
+    assert time["reference_s"] > 0 and time["between_rows_s"] > 0
+    assert own + time["reference_s"] + time["between_rows_s"] == pytest.approx(time["rows_s"], rel=1e-6)
     in_rows = (
         sum(statistics.fmean(row["samples_ns"]) * row["iterations"] for row in results["benchmarks"]) / 1e9
     )
