@@ -149,9 +149,19 @@ def _panel(section: Section, kind: _Kind, dots: Sequence[_Dot]) -> Panel:
     x = alt.X("at:Q", title=kind.axis, scale=scale, axis=axis)
     names = alt.Chart(theme.data(rows)).encode(y=y)
     chart = alt.Chart(theme.data([row for row in rows if "at" in row])).encode(y=y)
+    # Beside the dots alone: a line through all rows would strike out the variants' names.
+    beside = [
+        {"at": kind.around, "top": at - 0.5, "bottom": at + 0.5}
+        for row in rows
+        if kind.log and "at" in row and isinstance(at := row["place"], int)
+    ]
+    span = y.copy()
+    span.shorthand = "top:Q"
     reference = [
-        alt.Chart(theme.data([{"at": value}])).mark_rule(color=theme.INK, strokeWidth=1).encode(x=x)
-        for value in ([kind.around] if kind.log else [])
+        alt.Chart(theme.data(some))
+        .mark_rule(color=theme.INK, strokeWidth=1)
+        .encode(x=x, y=span, y2=alt.Y2("bottom:Q"))
+        for some in ([beside] if beside else [])
     ]
     stroke = alt.Stroke("colour:N", scale=None)
     # A variant's name has its row to itself, and reaches into the plot.

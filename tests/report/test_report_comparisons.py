@@ -146,3 +146,13 @@ def test_what_can_be_hidden(two):
                             "indexof(hidden, 'machine=' + datum.machine) < 0"
                             in part["transform"][0]["filter"]
                         )
+
+
+# Guards the names of patterns, which reach into the plot: the line at 1 and at 100 % passes none of them.
+def test_reference_passes_no_name(two):
+    for _, found in draw.figures(analysis.sections(two)):
+        for panel in (p for f in found if f.name == "machines" for p in f.panels):
+            names = [row["place"] for row in data(panel) if row.get("weight") == "bold"]
+            spans = [(row["top"], row["bottom"]) for row in data(panel) if "bottom" in row]
+            assert names and bool(spans) == (panel.title in ("Speed-up over scalar", "Sparse efficiency"))
+            assert not [name for name in names for top, bottom in spans if top < name < bottom]
