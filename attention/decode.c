@@ -4,7 +4,7 @@
  * merged in the order of the keys. How the keys are cut depends on the problem alone, so the result is
  * bitwise the same on any number of threads. A split that attends nothing counts for nothing.
  * Method: "Flash-Decoding", Dao, Haziza, Massa, Sizov, 2023. */
-#include "attention/flash.h"
+#include "attention/internal.h"
 
 #include <string.h>
 
@@ -12,41 +12,73 @@
  * for the largest number of threads. */
 #define MOST_PARTIALS ATTN_MAX_THREADS
 
-/* The partial result of one split of one (batch, head), all of its rows. */
+/* The partial result of one split of one (batch, key/value head): rows of all query heads that share it,
+ * those of one after the other's. */
 typedef struct partial {
-    float *row_max, *row_sum; /* Nq */
-    float *acc;               /* Nq x round_up(Dv, nr) */
+    float *row_max, *row_sum; /* group x Nq */
+    float *acc;               /* group x Nq x round_up(Dv, nr) */
     uint8_t *not_finite;      /* one flag: some value in the split is NaN or Inf */
 } partial;
 
 typedef struct decode_workspace {
-    flash_workspace flash;
     int64_t wave; /* (batch, key/value head)s whose partials are kept at a time */
     char *partials;
     int64_t partial_bytes;
+    /* Of the heads that go through the kernel together, `stack` at most. */
+    int64_t stack;
+    attn_view *views;
+    attn_score_ops *ops;
+    float *query;         /* stack x Nq x round_up(D, lanes) */
+    float *product;       /* stack x Nq x round_up(Dv, nr) */
+    float *scratch;       /* the kernel's */
+    float *bias;          /* stack x Nq x key_tile; only with a bias */
+    uint64_t *mask;       /* stack x Nq words */
+    int64_t *run_scratch; /* only when runs are made at execution */
+    attn_run *runs;       /* likewise */
 } decode_workspace;
 
+static int64_t acc_columns(const attn_plan *plan) {
+    return attn_round_up(plan->problem.value_dim, plan->kernels->nr);
+}
+
 static partial cut_partial(const attn_plan *plan, attn_cursor *cursor) {
-    const attn_problem *problem = &plan->problem;
+    const int64_t rows = attn_group(&plan->problem) * plan->problem.queries;
     const int64_t f32 = sizeof(float);
     partial p;
-    p.row_max = attn_take(cursor, problem->queries * f32);
-    p.row_sum = attn_take(cursor, problem->queries * f32);
-    p.acc = attn_take(cursor, problem->queries * attn_round_up(problem->value_dim, plan->kernels->nr) * f32);
+    p.row_max = attn_take(cursor, rows * f32);
+    p.row_sum = attn_take(cursor, rows * f32);
+    p.acc = attn_take(cursor, rows * acc_columns(plan) * f32);
     p.not_finite = attn_take(cursor, 1);
     return p;
 }
 
 static decode_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
-    const int64_t group = attn_group(problem);
-    decode_workspace w = {.flash = attn_flash_cut(plan, plan->split_tiles, cursor)};
-    w.wave =
-        attn_max(1, attn_min(MOST_PARTIALS / (plan->splits * group), problem->batch * problem->kv_heads));
+    const attn_kernels *kernels = plan->kernels;
+    const int64_t group = attn_group(problem), f32 = sizeof(float);
+    decode_workspace w = {
+        .wave =
+            attn_max(1, attn_min(MOST_PARTIALS / (plan->splits * group), problem->batch * problem->kv_heads)),
+        /* Heads whose blocks differ visit tiles of their own. */
+        .stack = plan->heads_distinct > 1 ? 1 : attn_min(group, kernels->query_tile / problem->queries),
+    };
+    const int64_t rows = w.stack * problem->queries;
+    w.views = attn_take(cursor, w.stack * (int64_t)sizeof *w.views);
+    w.ops = attn_take(cursor, w.stack * (int64_t)sizeof *w.ops);
+    w.query = attn_take(cursor, rows * attn_round_up(problem->head_dim, kernels->lanes) * f32);
+    w.product = attn_take(cursor, rows * acc_columns(plan) * f32);
+    w.scratch = attn_take(cursor, kernels->flash_scratch * f32);
+    w.mask = attn_take(cursor, rows * (int64_t)sizeof *w.mask);
+    if (problem->inputs & ATTN_HAS_BIAS)
+        w.bias = attn_take(cursor, rows * plan->key_tile * f32);
+    if (!plan->runs) {
+        w.run_scratch = attn_take(cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
+        w.runs = attn_take(cursor, attn_runs_limit(plan, false) * (int64_t)sizeof(attn_run));
+    }
     attn_cursor one = {0};
     cut_partial(plan, &one);
     w.partial_bytes = one.bytes;
-    w.partials = attn_take(cursor, w.wave * group * plan->splits * w.partial_bytes);
+    w.partials = attn_take(cursor, w.wave * plan->splits * w.partial_bytes);
     return w;
 }
 
@@ -56,38 +88,171 @@ int64_t attn_decode_workspace(const attn_plan *plan) {
     return count.bytes;
 }
 
-/* Slot `slot` of (wave's head, split): heads of a wave in order, all splits of one after another. */
+/* Slot `slot` of (wave's key/value head, split): all splits of one after another. */
 static partial partial_at(const attn_plan *plan, const decode_workspace *w, int64_t slot) {
     attn_cursor cursor = {.memory = w->partials + slot * w->partial_bytes};
     return cut_partial(plan, &cursor);
 }
 
-/* One split for query heads [head, head + heads) of a batch, which share their keys and values; the first
- * goes to slot `slot`. */
-static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode_workspace *own,
-                      const decode_workspace *shared, int64_t batch, int64_t head, int64_t heads,
-                      int64_t split, int64_t slot) {
+/* Query heads [head, head + heads) of a batch, which go through the kernel together: rows of one after the
+ * other's. */
+typedef struct stack {
+    const attn_plan *plan;
+    const attn_tensors *tensors;
+    decode_workspace *w;
+    int64_t batch, head, heads;
+    partial p; /* of their first row on */
+    attn_counts counts;
+} stack;
+
+/* The queries, times the scale, as rows of whole vectors. */
+static void load_queries(const stack *s) {
+    const attn_problem *problem = &s->plan->problem;
+    const attn_kernels *kernels = s->plan->kernels;
+    const int64_t stride = attn_round_up(problem->head_dim, kernels->lanes);
+    for (int64_t r = 0; r < s->heads * problem->queries; r++) {
+        float *to = s->w->query + r * stride;
+        kernels->widen(to,
+                       attn_at(&s->tensors->q, problem->dtype, s->batch, s->head + r / problem->queries,
+                               r % problem->queries),
+                       problem->dtype, problem->head_dim);
+        kernels->scale(to, problem->head_dim, s->plan->scale);
+        memset(to + problem->head_dim, 0, (size_t)(stride - problem->head_dim) * sizeof *to);
+    }
+}
+
+/* Makes the mask of a tile, a word for each row, and counts what is attended. Its kind for all heads. */
+static attn_tile_kind mask_tile(stack *s, int64_t first, int64_t count) {
+    const int64_t queries = s->plan->problem.queries;
+    const uint64_t ones = attn_low_bits(count);
+    uint64_t some = 0, all = ones;
+    for (int64_t r = 0; r < s->heads * queries; r++) {
+        uint64_t *bits = &s->w->mask[r];
+        attn_row_bits_all(&s->w->views[r / queries], r % queries, first, count, bits);
+        some |= *bits;
+        all &= *bits;
+        s->counts.pairs_useful += __builtin_popcountll(*bits);
+    }
+    return attn_kind_of(some, all, ones);
+}
+
+/* The bias of one head's tile as rows with innermost stride 1: the caller's own where it has that, else a
+ * copy. */
+static const float *tile_bias(const stack *s, int64_t head, int64_t first, int64_t count, int64_t *stride) {
+    const attn_view *view = &s->w->views[head];
+    const int64_t queries = s->plan->problem.queries;
+    const float *bias = view->bias + first * view->bias_key_stride;
+    *stride = view->bias_query_stride;
+    if (view->bias_key_stride == 1)
+        return bias;
+    float *copy = s->w->bias + head * queries * s->plan->key_tile;
+    for (int64_t r = 0; r < queries; r++)
+        for (int64_t k = 0; k < count; k++)
+            copy[r * count + k] = bias[r * view->bias_query_stride + k * view->bias_key_stride];
+    *stride = count;
+    return copy;
+}
+
+/* What the scores of each head meet in a tile; NULL where that is nothing. */
+static const attn_score_ops *tile_ops(const stack *s, int64_t first, int64_t count, bool masked) {
+    const attn_problem *problem = &s->plan->problem;
+    if (!masked && !(problem->inputs & (ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) && problem->softcap == 0)
+        return NULL;
+    for (int64_t h = 0; h < s->heads; h++) {
+        attn_score_ops *ops = &s->w->ops[h];
+        *ops = (attn_score_ops){
+            .softcap = problem->softcap,
+            .slope = s->tensors->alibi_slopes ? s->tensors->alibi_slopes[s->head + h] : 0,
+            .distance = s->w->views[h].offset - first,
+            .mask = masked ? s->w->mask + h * problem->queries : NULL,
+            .mask_words = 1,
+        };
+        if (s->w->views[h].bias)
+            ops->bias = tile_bias(s, h, first, count, &ops->bias_stride);
+    }
+    return s->w->ops;
+}
+
+static void visit_tile(stack *s, int64_t tile, attn_tile_kind kind) {
+    const attn_plan *plan = s->plan;
     const attn_problem *problem = &plan->problem;
-    flash_workspace *w = &own->flash;
+    const attn_tensors *t = s->tensors;
+    const attn_view *view = &s->w->views[0];
+    const int64_t first = tile * plan->key_tile, count = attn_tile_keys(view, tile);
+    const int64_t rows = s->heads * problem->queries, kv_head = s->head / attn_group(problem);
+    if (attn_flash_needs_bits(view, kind))
+        kind = mask_tile(s, first, count);
+    else
+        s->counts.pairs_useful += rows * count;
+    if (kind == ATTN_TILE_ABSENT)
+        return;
+    /* Counted by head, as the plan does. */
+    if (kind == ATTN_TILE_FULL)
+        s->counts.tiles_full += s->heads;
+    else
+        s->counts.tiles_partial += s->heads;
+    s->counts.pairs_executed += rows * count;
+    const int64_t next = first + count;
+    *s->p.not_finite |= plan->kernels->decode_tile(&(attn_decode_tile){
+        .rows = rows,
+        .keys = count,
+        .head_dim = problem->head_dim,
+        .value_dim = problem->value_dim,
+        .dtype = problem->dtype,
+        .query = s->w->query,
+        .key = attn_at(&t->k, problem->dtype, s->batch, kv_head, first),
+        .value = attn_at(&t->v, problem->dtype, s->batch, kv_head, first),
+        .key_stride = t->k.row_stride,
+        .value_stride = t->v.row_stride,
+        .next_key = next < view->keys ? attn_at(&t->k, problem->dtype, s->batch, kv_head, next) : NULL,
+        .next_keys = view->keys - next,
+        .ops = tile_ops(s, first, count, kind == ATTN_TILE_PARTIAL),
+        .ops_rows = problem->queries,
+        .row_max = s->p.row_max,
+        .row_sum = s->p.row_sum,
+        .acc = s->p.acc,
+        .scratch = s->w->scratch,
+        .product = s->w->product,
+    });
+}
+
+/* One split for query heads [head, head + heads) of a batch, which share their keys and values, into `into`.
+ */
+static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode_workspace *own, partial into,
+                      int64_t batch, int64_t head, int64_t heads, int64_t split) {
+    const attn_problem *problem = &plan->problem;
     attn_counts total = {0};
-    w->first_tile = split * plan->split_tiles;
-    memset(w->packed, 0, (size_t)w->tiles);
-    for (int64_t h = head; h < head + heads; h++) {
-        flash_walk walk = attn_flash_walk(plan, tensors, w, batch, h, 0);
-        const partial p = partial_at(plan, shared, slot + (h - head) * plan->splits + split);
+    *into.not_finite = 0;
+    for (int64_t done = 0; done < heads; done += own->stack) {
+        const int64_t row = done * problem->queries;
+        stack s = {
+            .plan = plan,
+            .tensors = tensors,
+            .w = own,
+            .batch = batch,
+            .head = head + done,
+            .heads = attn_min(own->stack, heads - done),
+            .p = {into.row_max + row, into.row_sum + row, into.acc + row * acc_columns(plan),
+                  into.not_finite},
+        };
+        const int64_t rows = s.heads * problem->queries;
+        for (int64_t h = 0; h < s.heads; h++)
+            own->views[h] = attn_view_of(plan, tensors, batch, s.head + h);
+        for (int64_t r = 0; r < rows; r++) {
+            s.p.row_max[r] = -INFINITY;
+            s.p.row_sum[r] = 0;
+        }
+        memset(s.p.acc, 0, (size_t)(rows * acc_columns(plan)) * sizeof(float));
+        load_queries(&s);
         int64_t count;
-        const attn_run *runs = attn_plan_tile_runs(plan, &walk.view, 0, w->run_scratch, w->runs, &count);
-        attn_flash_start(&walk);
-        attn_flash_visit(&walk, runs, count);
-        memcpy(p.row_max, w->row_max, (size_t)problem->queries * sizeof(float));
-        memcpy(p.row_sum, w->row_sum, (size_t)problem->queries * sizeof(float));
-        memcpy(p.acc, w->acc,
-               (size_t)(problem->queries * attn_round_up(problem->value_dim, plan->kernels->nr)) *
-                   sizeof(float));
-        *p.not_finite = 0;
-        for (int64_t tile = 0; tile < w->tiles; tile++)
-            *p.not_finite |= w->packed[tile] && w->not_finite[tile];
-        attn_counts_add(&total, &walk.counts, 1);
+        const attn_run *runs =
+            attn_plan_tile_runs(plan, &own->views[0], 0, own->run_scratch, own->runs, &count);
+        const int64_t begin = split * plan->split_tiles;
+        const int64_t end = attn_min(begin + plan->split_tiles, attn_view_tiles(&own->views[0]));
+        for (int64_t k = 0; k < count; k++)
+            for (int64_t tile = attn_max(runs[k].first, begin); tile < attn_min(runs[k].last, end); tile++)
+                visit_tile(&s, tile, runs[k].kind);
+        attn_counts_add(&total, &s.counts, 1);
     }
     attn_counts_publish(tensors, &total);
 }
@@ -99,9 +264,10 @@ static float exp_of(const attn_plan *plan, float x) {
     return e;
 }
 
-/* Merges row r of the splits: its output into acc of the first partial, its maximum and sum likewise. */
+/* Merges row r of the splits from slot `slot` on: its output into acc of the first partial, its maximum and
+ * sum likewise. */
 static void merge_row(const attn_plan *plan, const decode_workspace *w, int64_t slot, float sink, int64_t r) {
-    const int64_t columns = attn_round_up(plan->problem.value_dim, plan->kernels->nr);
+    const int64_t columns = acc_columns(plan);
     const partial into = partial_at(plan, w, slot);
     float most = sink;
     for (int64_t s = 0; s < plan->splits; s++)
@@ -124,25 +290,27 @@ static void merge_row(const attn_plan *plan, const decode_workspace *w, int64_t 
     into.row_sum[r] = sum;
 }
 
+/* Merges the splits of a head, whose rows in the partials begin at `row`. */
 static void merge(const attn_plan *plan, const attn_tensors *tensors, const decode_workspace *w,
-                  int64_t batch, int64_t head, int64_t slot) {
+                  int64_t batch, int64_t head, int64_t slot, int64_t row) {
     const attn_problem *problem = &plan->problem;
     const float sink = tensors->sink_logits ? tensors->sink_logits[head] : -INFINITY;
     const partial into = partial_at(plan, w, slot);
-    const flash_walk walk = attn_flash_walk(plan, tensors, NULL, batch, head, 0);
-    for (int64_t r = 0; r < problem->queries; r++)
+    const attn_view view = attn_view_of(plan, tensors, batch, head);
+    for (int64_t r = row; r < row + problem->queries; r++)
         merge_row(plan, w, slot, sink, r);
     if (problem->value_dim > 0)
-        plan->kernels->flash_finish(problem->queries, problem->value_dim, into.acc, into.row_sum,
-                                    attn_out_row(tensors, batch, head, 0), tensors->out_row_stride);
-    attn_flash_lse(&walk, into.row_max, into.row_sum);
+        plan->kernels->flash_finish(problem->queries, problem->value_dim, into.acc + row * acc_columns(plan),
+                                    into.row_sum + row, attn_out_row(tensors, batch, head, 0),
+                                    tensors->out_row_stride);
+    attn_write_lse(&view, tensors, batch, 0, problem->queries, into.row_max + row, into.row_sum + row);
     for (int64_t s = 0; s < plan->splits; s++) {
         const int64_t first = s * plan->split_tiles * plan->key_tile;
-        const int64_t last = attn_min(first + plan->split_tiles * plan->key_tile, walk.view.keys);
+        const int64_t last = attn_min(first + plan->split_tiles * plan->key_tile, view.keys);
         if (*partial_at(plan, w, slot + s).not_finite)
-            attn_repair_values(&walk.view, tensors, batch, 0, problem->queries, first, last);
+            attn_repair_values(&view, tensors, batch, 0, problem->queries, first, last);
     }
-    attn_repair_sink(&walk.view, tensors, batch, 0, problem->queries);
+    attn_repair_sink(&view, tensors, batch, 0, problem->queries);
 }
 
 void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *workspace, int64_t first,
@@ -156,9 +324,9 @@ void attn_decode(const attn_plan *plan, const attn_tensors *tensors, void *works
         const int64_t batch = unit / problem->heads, head = unit % problem->heads;
         const int64_t heads = attn_min(group - head % group, last - unit);
         for (int64_t split = 0; split < plan->splits; split++)
-            run_split(plan, tensors, &w, &w, batch, head, heads, split, 0);
+            run_split(plan, tensors, &w, partial_at(plan, &w, split), batch, head, heads, split);
         for (int64_t h = 0; h < heads; h++)
-            merge(plan, tensors, &w, batch, head + h, h * plan->splits);
+            merge(plan, tensors, &w, batch, head + h, 0, h * problem->queries);
         unit += heads;
     }
 }
@@ -193,10 +361,11 @@ void attn_decode_task(const attn_plan *plan, const attn_tensors *tensors, void *
     if (step % 2 == 0) {
         decode_workspace own = cut_workspace(plan, &own_at);
         const int64_t kv = at.first + task / plan->splits;
-        run_split(plan, tensors, &own, &shared, kv / problem->kv_heads, kv % problem->kv_heads * group, group,
-                  task % plan->splits, task / plan->splits * group * plan->splits);
+        run_split(plan, tensors, &own, partial_at(plan, &shared, task), kv / problem->kv_heads,
+                  kv % problem->kv_heads * group, group, task % plan->splits);
     } else {
         const int64_t head = at.first * group + task;
-        merge(plan, tensors, &shared, head / problem->heads, head % problem->heads, task * plan->splits);
+        merge(plan, tensors, &shared, head / problem->heads, head % problem->heads,
+              task / group * plan->splits, task % group * problem->queries);
     }
 }

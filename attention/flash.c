@@ -4,21 +4,54 @@
  * query heads that share them pack them once, and keys that a pattern never visits are never read.
  * Method: Dao, Fu, Ermon, Rudra, Ré, "FlashAttention", 2022, and Milakov, Gimelshein, "Online normalizer
  * calculation for softmax", 2018; tiles stream through cache-sized steps as in BLIS-like matrix products. */
-#include "attention/flash.h"
+#include "attention/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, attn_cursor *cursor) {
+/* A tile's mask is one word of a row. */
+_Static_assert(ATTN_KEY_TILE == 64, "a key tile is a word");
+/* Most key tiles of one step of a kernel, at every level. */
+#define MOST_STEP_TILES (ATTN_MOST_KEY_BLOCK / ATTN_KEY_TILE)
+
+typedef struct flash_workspace {
+    float *packed_keys;         /* key_tiles * key_tile x D */
+    float *packed_values;       /* panels of key_tiles * key_tile rows */
+    uint8_t *packed;            /* by key tile: packed for the current (batch, key/value head) */
+    uint8_t *not_finite;        /* by key tile: its values hold NaN or Inf */
+    float *query;               /* A panels of one query tile */
+    float *acc;                 /* query_tile x round_up(Dv, nr) */
+    float *row_max, *row_sum;   /* query_tile */
+    float *scratch;             /* the kernel's */
+    uint64_t *mask;             /* query_tile x key_block / 64 words: a word for each tile of a step */
+    float *bias;                /* query_tile x key_block; only with a bias */
+    int64_t *run_scratch;       /* only when runs are made at execution */
+    attn_run *runs;             /* likewise */
+    int64_t value_panel_stride; /* floats from one panel of values to the next */
+} flash_workspace;
+
+/* One query tile on its way through its runs. */
+typedef struct flash_walk {
+    const attn_plan *plan;
+    const attn_tensors *tensors;
+    flash_workspace *w;
+    attn_view view;
+    int64_t batch, kv_head;
+    int64_t row, rows;
+    float slope;
+    attn_counts counts;
+} flash_walk;
+
+static flash_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor) {
     const attn_problem *problem = &plan->problem;
     const attn_kernels *kernels = plan->kernels;
-    const int64_t keys = tiles * plan->key_tile;
+    const int64_t keys = plan->key_tiles * plan->key_tile;
     const int64_t f32 = sizeof(float);
-    flash_workspace w = {.tiles = tiles, .value_panel_stride = keys * kernels->nr};
+    flash_workspace w = {.value_panel_stride = keys * kernels->nr};
     w.packed_keys = attn_take(cursor, keys * problem->head_dim * f32);
     w.packed_values = attn_take(cursor, keys * attn_round_up(problem->value_dim, kernels->nr) * f32);
-    w.packed = attn_take(cursor, tiles);
-    w.not_finite = attn_take(cursor, tiles);
+    w.packed = attn_take(cursor, plan->key_tiles);
+    w.not_finite = attn_take(cursor, plan->key_tiles);
     w.query = attn_take(cursor, plan->query_tile * problem->head_dim * f32);
     w.acc = attn_take(cursor, plan->query_tile * attn_round_up(problem->value_dim, kernels->nr) * f32);
     w.row_max = attn_take(cursor, plan->query_tile * f32);
@@ -36,7 +69,7 @@ flash_workspace attn_flash_cut(const attn_plan *plan, int64_t tiles, attn_cursor
 
 int64_t attn_flash_workspace(const attn_plan *plan) {
     attn_cursor count = {0};
-    attn_flash_cut(plan, plan->key_tiles, &count);
+    cut_workspace(plan, &count);
     return count.bytes;
 }
 
@@ -47,15 +80,15 @@ static void pack_tile(const flash_walk *walk, int64_t tile) {
     flash_workspace *w = walk->w;
     const int64_t first = tile * plan->key_tile;
     const int64_t count = attn_tile_keys(&walk->view, tile);
-    const int64_t slot = tile - w->first_tile, at = slot * plan->key_tile;
+    const int64_t at = tile * plan->key_tile;
     const attn_tensor *k = &walk->tensors->k, *v = &walk->tensors->v;
     kernels->pack_bt(w->packed_keys + at * problem->head_dim,
                      attn_at(k, problem->dtype, walk->batch, walk->kv_head, first), problem->dtype,
                      k->row_stride, count, problem->head_dim);
-    w->not_finite[slot] = kernels->pack_b(w->packed_values + at * kernels->nr, w->value_panel_stride,
+    w->not_finite[tile] = kernels->pack_b(w->packed_values + at * kernels->nr, w->value_panel_stride,
                                           attn_at(v, problem->dtype, walk->batch, walk->kv_head, first),
                                           problem->dtype, v->row_stride, count, problem->value_dim, true);
-    w->packed[slot] = 1;
+    w->packed[tile] = 1;
 }
 
 /* Key tiles that go through the kernel together: neighbours, at most key_block keys. */
@@ -107,9 +140,8 @@ static void take_step(flash_walk *walk, flash_step *step) {
     const int64_t first = step->first * plan->key_tile;
     const int64_t count = attn_min(step->last * plan->key_tile, walk->view.keys) - first;
     flash_workspace *w = walk->w;
-    const int64_t at = first - w->first_tile * plan->key_tile; /* where the packed arrays hold it */
     for (int64_t tile = step->first; tile < step->last; tile++) {
-        if (!w->packed[tile - w->first_tile])
+        if (!w->packed[tile])
             pack_tile(walk, tile);
         if (step->any_partial && !step->partial[tile - step->first])
             for (int64_t r = 0; r < walk->rows; r++)
@@ -131,8 +163,8 @@ static void take_step(flash_walk *walk, flash_step *step) {
         .head_dim = problem->head_dim,
         .value_dim = problem->value_dim,
         .query = w->query,
-        .key = w->packed_keys + at * problem->head_dim,
-        .value = w->packed_values + at * plan->kernels->nr,
+        .key = w->packed_keys + first * problem->head_dim,
+        .value = w->packed_values + first * plan->kernels->nr,
         .value_panel_stride = w->value_panel_stride,
         .ops = plain ? NULL : &ops,
         .row_max = w->row_max,
@@ -146,13 +178,12 @@ static void take_step(flash_walk *walk, flash_step *step) {
 }
 
 /* Gathers the runs' tiles into steps. What depends on data is known only now. */
-void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
+static void visit(flash_walk *walk, const attn_run *runs, int64_t count) {
     const int64_t most = walk->plan->kernels->key_block / walk->plan->key_tile;
-    const int64_t begin = walk->w->first_tile;
-    const int64_t end = attn_min(begin + walk->w->tiles, attn_view_tiles(&walk->view));
+    const int64_t tiles = attn_view_tiles(&walk->view);
     flash_step step = {0};
     for (int64_t k = 0; k < count; k++) {
-        for (int64_t tile = attn_max(runs[k].first, begin); tile < attn_min(runs[k].last, end); tile++) {
+        for (int64_t tile = runs[k].first; tile < attn_min(runs[k].last, tiles); tile++) {
             if (tile != step.last || step.last - step.first == most) {
                 take_step(walk, &step);
                 step.first = step.last = tile;
@@ -178,7 +209,7 @@ void attn_flash_visit(flash_walk *walk, const attn_run *runs, int64_t count) {
     take_step(walk, &step);
 }
 
-void attn_flash_start(const flash_walk *walk) {
+static void start(const flash_walk *walk) {
     const attn_plan *plan = walk->plan;
     const attn_problem *problem = &plan->problem;
     flash_workspace *w = walk->w;
@@ -202,15 +233,6 @@ static void start_from_sink(const flash_walk *walk) {
     }
 }
 
-void attn_flash_lse(const flash_walk *walk, const float *row_max, const float *row_sum) {
-    const attn_problem *problem = &walk->plan->problem;
-    if (!walk->tensors->lse)
-        return;
-    float *lse = attn_lse_row(problem, walk->tensors, walk->batch, walk->view.head, walk->row);
-    for (int64_t r = 0; r < walk->rows; r++)
-        lse[r] = attn_lse(row_max[r], row_sum[r]);
-}
-
 static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t count) {
     const attn_plan *plan = walk->plan;
     const attn_problem *problem = &plan->problem;
@@ -220,7 +242,7 @@ static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t co
         plan->kernels->flash_finish(walk->rows, problem->value_dim, w->acc, w->row_sum,
                                     attn_out_row(t, walk->batch, walk->view.head, walk->row),
                                     t->out_row_stride);
-    attn_flash_lse(walk, w->row_max, w->row_sum);
+    attn_write_lse(&walk->view, t, walk->batch, walk->row, walk->rows, w->row_max, w->row_sum);
     for (int64_t k = 0; k < count; k++)
         for (int64_t tile = runs[k].first; tile < runs[k].last; tile++)
             if (w->packed[tile] && w->not_finite[tile])
@@ -229,8 +251,8 @@ static void finish_rows(const flash_walk *walk, const attn_run *runs, int64_t co
     attn_repair_sink(&walk->view, t, walk->batch, walk->row, walk->rows);
 }
 
-flash_walk attn_flash_walk(const attn_plan *plan, const attn_tensors *tensors, flash_workspace *w,
-                           int64_t batch, int64_t head, int64_t query_tile) {
+static flash_walk walk_of(const attn_plan *plan, const attn_tensors *tensors, flash_workspace *w,
+                          int64_t batch, int64_t head, int64_t query_tile) {
     const attn_problem *problem = &plan->problem;
     return (flash_walk){
         .plan = plan,
@@ -249,22 +271,22 @@ void attn_flash(const attn_plan *plan, const attn_tensors *tensors, void *worksp
                 int64_t last) {
     const attn_problem *problem = &plan->problem;
     attn_cursor cursor = {.memory = workspace};
-    flash_workspace w = attn_flash_cut(plan, plan->key_tiles, &cursor);
+    flash_workspace w = cut_workspace(plan, &cursor);
     attn_counts total = {0};
     int64_t packed_for = -1; /* which (batch, key/value head) the packed keys belong to */
     for (int64_t unit = first; unit < last; unit++) {
         const int64_t tile = unit % plan->query_tiles, head = unit / plan->query_tiles % problem->heads;
         const int64_t batch = unit / plan->query_tiles / problem->heads;
-        flash_walk walk = attn_flash_walk(plan, tensors, &w, batch, head, tile);
+        flash_walk walk = walk_of(plan, tensors, &w, batch, head, tile);
         if (packed_for != batch * problem->kv_heads + walk.kv_head) {
             memset(w.packed, 0, (size_t)plan->key_tiles);
             packed_for = batch * problem->kv_heads + walk.kv_head;
         }
         int64_t count;
         const attn_run *runs = attn_plan_tile_runs(plan, &walk.view, tile, w.run_scratch, w.runs, &count);
-        attn_flash_start(&walk);
+        start(&walk);
         start_from_sink(&walk);
-        attn_flash_visit(&walk, runs, count);
+        visit(&walk, runs, count);
         finish_rows(&walk, runs, count);
         attn_counts_add(&total, &walk.counts, 1);
     }

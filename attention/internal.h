@@ -286,6 +286,16 @@ static inline float attn_lse(float row_max, float row_sum) {
     return row_sum == 0 ? -INFINITY : row_max + (float)log((double)row_sum);
 }
 
+/* Log-sum-exp of the output rows [row, row + rows), if wanted. */
+static inline void attn_write_lse(const attn_view *view, const attn_tensors *t, int64_t batch, int64_t row,
+                                  int64_t rows, const float *row_max, const float *row_sum) {
+    if (!t->lse)
+        return;
+    float *lse = attn_lse_row(&view->plan->problem, t, batch, view->head, row);
+    for (int64_t r = 0; r < rows; r++)
+        lse[r] = attn_lse(row_max[r], row_sum[r]);
+}
+
 /* Where a workspace is being cut. Without memory nothing is cut, only counted: cutting and sizing are the
  * same text. */
 typedef struct attn_cursor {

@@ -112,13 +112,35 @@ static __attribute__((noinline)) float exponentials_(float *x, int64_t n, float 
     return vf_reduce_add(sum);
 }
 
+/* Online softmax: the maxima of a step's scores join the running ones,
+ * scores become exponentials, and their sums join the rescaled sums. alpha: what rescales the rows. */
+static void renew_(int64_t rows, int64_t keys, float *scores, float *tops, float *row_max, float *row_sum,
+                   float *alpha) {
+    float references[QUERY_TILE + VL]; /* rounded up for whole vectors over rows */
+    /* For a vector of rows at a time. A row that has attended nothing yet refers to 0: all its scores are
+     * -inf, and exp(-inf - 0) is 0. */
+    for (int64_t i = 0; i < rows; i += VL) {
+        const int64_t n = rows - i < VL ? rows - i : VL;
+        const vf none = vf_set1(-INFINITY);
+        vf old = vf_load_part(row_max + i, n);
+        vf top = vf_max(vf_load_part(tops + i, n), old);
+        vf reference = vf_select(vf_eq(top, none), vf_set1(0.0f), top);
+        vf_store_part(row_max + i, top, n);
+        vf_store(references + i, reference);
+        vf_store(alpha + i, vf_exp_below(vf_sub(old, reference)));
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        float sum = exponentials_(scores + i * SCORE_STRIDE, keys, references[i]);
+        row_sum[i] = row_sum[i] * alpha[i] + sum;
+    }
+}
+
 static void flash_tile(const attn_flash_tile *tile) {
     const int64_t rows = tile->rows, keys = tile->keys, depth = tile->head_dim;
     const int64_t acc_stride = (tile->value_dim + NR - 1) / NR * NR;
     float *scores = tile->scratch;
-    float maxima[QUERY_TILE * VL]; /* of this tile's scores: a vector per row */
-    /* Rounded up for whole vectors over rows. */
-    float tops[QUERY_TILE + VL], references[QUERY_TILE + VL], alpha[QUERY_TILE + VL];
+    float maxima[QUERY_TILE * VL];                  /* of this tile's scores: a vector per row */
+    float tops[QUERY_TILE], alpha[QUERY_TILE + VL]; /* alpha rounded up for whole vectors over rows */
 
     for (int64_t i = 0; i < QUERY_TILE; i++)
         vf_store(maxima + i * VL, vf_set1(-INFINITY));
@@ -136,24 +158,9 @@ static void flash_tile(const attn_flash_tile *tile) {
         for (int64_t i = 0; i < rows; i++)
             finish_scores(scores + i * SCORE_STRIDE, plain, keys, tile->ops, i, maxima + i * VL);
 
-    /* New maxima and what they rescale, for a vector of rows at a time. A row that has attended
-     * nothing yet refers to 0: all its scores are -inf, and exp(-inf - 0) is 0. */
     for (int64_t i = 0; i < rows; i++)
         tops[i] = vf_reduce_max(vf_load(maxima + i * VL));
-    for (int64_t i = 0; i < rows; i += VL) {
-        const int64_t n = rows - i < VL ? rows - i : VL;
-        const vf none = vf_set1(-INFINITY);
-        vf old = vf_load_part(tile->row_max + i, n);
-        vf top = vf_max(vf_load_part(tops + i, n), old);
-        vf reference = vf_select(vf_eq(top, none), vf_set1(0.0f), top);
-        vf_store_part(tile->row_max + i, top, n);
-        vf_store(references + i, reference);
-        vf_store(alpha + i, vf_exp_below(vf_sub(old, reference)));
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        float sum = exponentials_(scores + i * SCORE_STRIDE, keys, references[i]);
-        tile->row_sum[i] = tile->row_sum[i] * alpha[i] + sum;
-    }
+    renew_(rows, keys, scores, tops, tile->row_max, tile->row_sum, alpha);
     for (int64_t i = rows; i % MR != 0; i++) /* rows that only fill the last panel */
         alpha[i] = 0.0f;
     for (int64_t c = 0; c < tile->value_dim; c += NR)

@@ -57,6 +57,26 @@ typedef struct attn_flash_tile {
     float *scratch; /* flash_scratch floats, 64-byte aligned, contents of no meaning between calls */
 } attn_flash_tile;
 
+/* The same for few rows, which may be of several heads that share their keys, against keys and values as they
+ * are stored, rows `*_stride` elements apart. */
+typedef struct attn_decode_tile {
+    int64_t rows;                /* 1..query_tile */
+    int64_t keys;                /* 1..key_block */
+    int64_t head_dim, value_dim; /* D >= 1, Dv >= 0 */
+    attn_dtype dtype;            /* of keys and values */
+    const float *query;      /* rows x round_up(D, lanes), zeros beyond D, already multiplied by the scale */
+    const void *key, *value; /* of the block's first key */
+    int64_t key_stride, value_stride;
+    const void
+        *next_key; /* of the key that is likely wanted next, with next_keys - 1 after it; only fetched */
+    int64_t next_keys;
+    const attn_score_ops *ops; /* one for every ops_rows rows; NULL: nothing but q.k, all pairs attended */
+    int64_t ops_rows;
+    float *row_max, *row_sum, *acc; /* state as in attn_flash_tile, of `rows` rows */
+    float *scratch;                 /* likewise */
+    float *product;                 /* rows x round_up(Dv, nr), contents of no meaning between calls */
+} attn_decode_tile;
+
 #define ATTN_MOST_KEY_BLOCK 1024
 
 /* Depth of one pass of `matmul`: a B panel of it (2 to 32 KiB) stays in L1. An element's sum is cut into one
@@ -112,6 +132,8 @@ typedef struct attn_kernels {
     void (*widen)(float *dst, const void *src, attn_dtype dtype, int64_t n);
 
     void (*flash_tile)(const attn_flash_tile *tile);
+    /* Elements of V that are NaN or Inf count as zero; returns true if there was any. */
+    bool (*decode_tile)(const attn_decode_tile *tile);
     /* out[r][c] = acc[r][c] * (1 / row_sum[r]), zeros where row_sum is 0. */
     void (*flash_finish)(int64_t rows, int64_t value_dim, const float *acc, const float *row_sum, float *out,
                          int64_t out_stride);

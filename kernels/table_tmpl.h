@@ -5,6 +5,7 @@
 #include "kernels/pack_tmpl.h"
 #include "kernels/rows_tmpl.h"
 #include "kernels/flash_tmpl.h"
+#include "kernels/decode_tmpl.h"
 #include "kernels/machine_tmpl.h"
 
 #ifndef VF_FUSED
@@ -41,6 +42,7 @@ const attn_kernels TABLE_NAME_(ISA_NAME) = {
     .exp = exponential,
     .widen = widen,
     .flash_tile = flash_tile,
+    .decode_tile = decode_tile,
     .flash_finish = flash_finish,
     .fma_peak = fma_peak,
     .peak_flops = PEAK_FLOPS,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A kernel more in the table must be called in call_kernels too; then this number is raised. */
-_Static_assert(sizeof(attn_kernels) == sizeof(void *) + 6 * sizeof(int) + 17 * sizeof(int64_t),
+_Static_assert(sizeof(attn_kernels) == sizeof(void *) + 6 * sizeof(int) + 18 * sizeof(int64_t),
                "test_kernels_environment.c must call every kernel of the table");
 
 enum { ROWS = 3, KEYS = 37, DIM = 5 };
@@ -62,6 +62,26 @@ static const char *first_that_changes(const attn_kernels *kernels) {
         .scratch = o.scratch,
     };
     CALL(flash_tile, &tile)
+    const attn_decode_tile stored = {
+        .rows = ROWS,
+        .keys = KEYS,
+        .head_dim = DIM,
+        .value_dim = 1,
+        .dtype = ATTN_F16,
+        .query = o.a,
+        .key = o.b,
+        .value = o.row,
+        .key_stride = 1,
+        .value_stride = 1,
+        .ops = &ops,
+        .ops_rows = ROWS,
+        .row_max = o.row_max,
+        .row_sum = o.row_sum,
+        .acc = o.acc,
+        .scratch = o.scratch,
+        .product = o.c,
+    };
+    CALL(decode_tile, &stored)
     CALL(flash_finish, ROWS, 1, o.acc, o.row_sum, o.c, KEYS)
     CALL(fma_peak, 3)
     CALL(read, o.row, KEYS)
