@@ -229,7 +229,7 @@ static void start_from_sink(const flash_walk *walk) {
     const float sink = walk->tensors->sink_logits ? walk->tensors->sink_logits[walk->view.head] : -INFINITY;
     for (int64_t r = 0; r < walk->rows && sink != -INFINITY; r++) {
         walk->w->row_max[r] = sink;
-        walk->w->row_sum[r] = 1.0f + (sink - sink); /* NaN for NaN and +inf */
+        walk->w->row_sum[r] = 1.0f; /* a sink of NaN or +inf makes NaN of the row by its maximum */
     }
 }
 
