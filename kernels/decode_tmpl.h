@@ -202,8 +202,11 @@ static bool decode_tile(const attn_decode_tile *tile) {
     decode_cover_(tile, decode_forms_[tile->dtype][DECODE_DOTS_]);
     for (int64_t i = 0; i < tile->rows; i++) {
         const attn_score_ops *ops = tile->ops ? tile->ops + i / tile->ops_rows : NULL;
+        float *const scores = tile->scratch + i * SCORE_STRIDE;
+        for (int64_t j = tile->keys; j % VL != 0; j++) /* finish_scores takes whole vectors */
+            scores[j] = 0;
         vf_store(maxima, vf_set1(-INFINITY));
-        finish_scores(tile->scratch + i * SCORE_STRIDE, 0, tile->keys, ops, i % tile->ops_rows, maxima);
+        finish_scores(scores, 0, tile->keys, ops, i % tile->ops_rows, maxima);
         tops[i] = vf_reduce_max(vf_load(maxima));
     }
     renew_(tile->rows, tile->keys, tile->scratch, tops, tile->row_max, tile->row_sum, alpha);
