@@ -55,8 +55,8 @@ enum { USUAL = FE_TONEAREST };
                       (unsigned long long)after_, (unsigned long long)before_);                              \
     } while (0)
 
-/* Scores near 0 and, for every third key, near -70, whose weights are far from 1 and count by their large values.
- * Other values are subnormal, or ordinary. */
+/* Scores near 0 and, for every third key, near -70, whose weights are far from 1 and count by their large
+ * values. Other values are subnormal, or ordinary. */
 static attention_case *tiny_case(size_t place) {
     case_spec s = edge_spec(place);
     s.scale = NAN; /* 1/sqrt(D), which is rounded */
