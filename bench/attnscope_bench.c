@@ -55,6 +55,18 @@ static void refuse_too_large(bench_rows *rows, const machine *m) {
     }
 }
 
+/* Where all that was asked for is refused, by the library or for its memory, there is nothing to run: that is
+ * an error of usage, as in `eval`. Beside rows that can be measured a refused one is a row without a time. */
+static int check_refused(const bench_rows *rows) {
+    for (int i = 0; i < rows->count; i++) {
+        if (!*rows->row[i].error)
+            return 0;
+    }
+    return rows->count == 0 ? 0
+                            : cli_error("refused%s: %s: %s", rows->count > 1 ? ", as all rows are" : "",
+                                        rows->row[0].id, rows->row[0].error);
+}
+
 static void say_binding(const bench_session *session) {
     for (int i = 0; i < session->threads_made; i++) {
         const machine_binding *binding = bench_pool_binding(session->pool, i);
@@ -144,14 +156,15 @@ static void say_interrupted(const bench_session *session, const outputs *o) {
             place && kept ? place : "");
 }
 
-static int exit_code(const bench_session *session) {
+/* Of a run that has, or of a dry run that would have, a time for so many rows. */
+static int exit_code(const bench_rows *rows, int with_time) {
     if (bench_interrupted)
         return 128 + (int)bench_interrupted;
-    for (int i = 0; i < session->rows->count; i++) {
-        if (*session->rows->row[i].error)
+    for (int i = 0; i < rows->count; i++) {
+        if (*rows->row[i].error)
             return CLI_UNMEASURED;
     }
-    return bench_count_measured(session->rows) + session->resumed.rows > 0 ? CLI_FINE : CLI_UNMEASURED;
+    return with_time > 0 ? CLI_FINE : CLI_UNMEASURED;
 }
 
 static bool library_wrote(const bench_session *session, const outputs *o) {
@@ -173,7 +186,9 @@ static int finish(const bench_session *session, outputs *o) {
         return CLI_USAGE;
     if (bench_interrupted)
         say_interrupted(session, o);
-    return cli_flush() ? exit_code(session) : CLI_USAGE;
+    return !cli_flush()
+               ? CLI_USAGE
+               : exit_code(session->rows, bench_count_measured(session->rows) + session->resumed.rows);
 }
 
 static int run(bench_session *session, outputs *o) {
@@ -182,6 +197,8 @@ static int run(bench_session *session, outputs *o) {
     if (config->resume && (status = bench_resume(session)) != 0)
         return status;
     refuse_too_large(session->rows, session->host);
+    if ((status = check_refused(session->rows)) != 0)
+        return status;
     if (!config->dry_run && !config->no_roofline && !bench_session_limits(session))
         return cli_error("not enough memory");
     session->threads_made = most_threads(session->rows);
@@ -193,7 +210,7 @@ static int run(bench_session *session, outputs *o) {
         if (bench_interrupted)
             return 128 + (int)bench_interrupted;
         const int runnable = bench_dry_run(config, session->rows);
-        return !cli_flush() ? CLI_USAGE : runnable > 0 ? CLI_FINE : CLI_UNMEASURED;
+        return cli_flush() ? exit_code(session->rows, runnable) : CLI_USAGE;
     }
     if (!bench_session_order(session))
         return cli_error("not enough memory");
@@ -217,18 +234,6 @@ static int list_rows(const bench_rows *rows) {
     for (int i = 0; i < rows->count; i++)
         printf("%s\n", rows->row[i].id);
     return CLI_FINE;
-}
-
-/* Where the library refuses all that was asked for there is nothing to run: that is an error of usage, as in
- * `eval`. Beside rows that can be measured a refused one is a row without a time. */
-static int check_refused(const bench_rows *rows) {
-    for (int i = 0; i < rows->count; i++) {
-        if (!*rows->row[i].error)
-            return 0;
-    }
-    return rows->count == 0 ? 0
-                            : cli_error("refused%s: %s: %s", rows->count > 1 ? ", as all rows are" : "",
-                                        rows->row[0].id, rows->row[0].error);
 }
 
 /* Options that would be ignored are refused. */

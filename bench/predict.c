@@ -303,10 +303,11 @@ int bench_dry_run(const bench_config *config, bench_rows *rows) {
         else
             printf("%12.4g %9.2f  %s\n", row->predicted_ns / 1e6, row->planned_ns / 1e9, row->id);
     }
-    printf("%d rows, %d left out, %d refused", rows->count - left_out - failing, left_out, failing);
+    const int runnable = rows->count - left_out - failing;
+    printf("%d row%s, %d left out, %d refused", runnable, runnable == 1 ? "" : "s", left_out, failing);
     if (config->resume)
         printf(", %d in the file", there);
     printf("; predicted %.0f s", bench_planned_s(config, rows));
     printf(config->budget_s > 0 ? " of a budget of %g s\n" : "\n", config->budget_s);
-    return rows->count - left_out - failing;
+    return runnable;
 }

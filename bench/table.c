@@ -122,9 +122,9 @@ void bench_warnings(const bench_session *session) {
         doubted += rows->row[i].result.measured && rows->row[i].result.above_bandwidth;
     if (doubted > 0)
         fprintf(stderr,
-                "attnscope bench: %d rows read faster than memory or the last cache was seen to be read "
+                "attnscope bench: %d row%s read faster than memory or the last cache was seen to be read "
                 "(pct_bandwidth above %d): other work took of it while that was measured\n",
-                doubted, BENCH_FAULT_PCT);
+                doubted, doubted == 1 ? "" : "s", BENCH_FAULT_PCT);
     json_t *differ = bench_checksums_differ(rows), *entry;
     if (!differ)
         fprintf(stderr, "attnscope bench: not enough memory to compare what rows of one problem compute\n");

@@ -164,7 +164,8 @@ def test_a_dry_run_refuses_what_the_run_refuses(bench, tmp_path, more):
     dry = bench(*arguments, "--dry-run")
     refused = {line.split()[-1] for line in dry.out.splitlines() if re.match(r" +- +- +", line)}
     assert refused and all("/nq10000000/" in row for row in refused)
-    assert dry.code == 0 and f"{len(refused)} rows, 0 left out, {len(refused)} refused" in dry.out
+    rows = "1 row" if len(refused) == 1 else f"{len(refused)} rows"
+    assert dry.code == 4 and f"\n{rows}, 0 left out, {len(refused)} refused" in dry.out
     assert "GB of memory" in dry.out
     run = bench(*arguments, "--no-roofline", "--benchmark_min_time=0.002", "--out", path)
     rows = json.loads(path.read_text())["benchmarks"]
@@ -173,8 +174,33 @@ def test_a_dry_run_refuses_what_the_run_refuses(bench, tmp_path, more):
     assert {row["id"] for row in rows if "samples_ns" in row} == {
         r.replace("10000000", "32") for r in refused
     }
-    alone = bench("--n", "10000000", "--algorithm", "naive", *more, "--dry-run")
-    assert alone.code == 4 and alone.out.count("GB of memory") == len(refused)
+    for measure in (("--dry-run",), ("--no-roofline", "--out", tmp_path / "none.json")):
+        alone = bench("--n", "10000000", "--algorithm", "naive", *more, *measure)
+        assert alone.code == 2 and alone.out == "" and alone.err.count("\n") == 1, alone
+        assert "GB of memory" in alone.err and ("as all rows are" in alone.err) == (len(refused) > 1)
+        assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "code"),
+    [
+        ("64", (), 0),
+        ("64", ("--max-call", "1e-9"), 4),  # left out
+        ("64", ("--algorithm", "flash", "--pattern", "topk=4"), 2),  # refused by the library
+        ("10000000", ("--algorithm", "naive"), 2),  # for its memory
+        ("10000000", ("--algorithm", "naive", "--algorithm", "flash", "--pattern", "topk=4"), 2),  # for both
+        ("64", ("--algorithm", "naive", "--algorithm", "flash", "--pattern", "topk=4"), 4),
+        ("64,10000000", ("--algorithm", "naive"), 4),
+        ("64,10000000", ("--algorithm", "naive", "--max-call", "1e-9"), 4),
+    ],
+)
+def test_a_dry_run_exits_as_the_run(bench, sizes, options, code):
+    """Guards one rule for rows without a time, whatever they lack and whoever asks: 2 where all are refused, 4
+    beside others or where none is left. The reason is told either way."""
+    for measure in (("--dry-run",), ("--no-roofline", "--benchmark_min_time=1x")):
+        outcome = bench("--isa", "scalar", "--n", sizes, *options, *measure)
+        assert outcome.code == code, outcome
+        assert code == 0 or re.search("left out|refused|no result for", outcome.out + outcome.err)
 
 
 @pytest.mark.parametrize(
