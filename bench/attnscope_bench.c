@@ -272,6 +272,8 @@ static int with_machine(int argc, char **argv, const machine *m) {
         status = check_refused(&rows);
     if (status == 0)
         status = check_tuning(&config, &rows);
+    if (status == 0)
+        status = bench_library_counters(&config);
     if (status == 0 && !bench_context_accepts(&config))
         status = CLI_USAGE;
     bench_catch_signals();

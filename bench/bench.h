@@ -229,6 +229,8 @@ int bench_options(int argc, char **argv, const machine *m, bench_config *config)
 void bench_config_free(bench_config *config);
 /* Takes an argument that begins with "--benchmark_" (options_library.c). 0, or an exit code. */
 int bench_library_option(bench_config *config, char *argument);
+/* An error where counters are asked of a library that has none. */
+int bench_library_counters(const bench_config *config);
 /* A list "A,B,C", the powers of two in "A:B", or P steps an octave in "A:B/P"; values from 1 up. Prints an
  * error. */
 bool bench_parse_sizes(const char *option, const char *text, bench_numbers *sizes);

@@ -2,8 +2,20 @@
 #include "bench/bench.h"
 #include "common/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Whether the library was built with counters of its own (libpfm), which it tells nobody but by a line on
+ * standard error in the middle of a run. Missing where it has no such symbol: then it is asked, and answers
+ * for itself. */
+#ifdef __ELF__
+extern const bool library_counts __asm__("_ZN9benchmark8internal12PerfCounters10kSupportedE")
+    __attribute__((weak));
+#    define LIBRARY_LACKS_COUNTERS (&library_counts && !library_counts)
+#else
+#    define LIBRARY_LACKS_COUNTERS false
+#endif
 
 /* As the library reads booleans. */
 static bool is_true(const char *value) {
@@ -19,6 +31,23 @@ static const char *flag_value(const char *argument, const char *name) {
         return NULL;
     argument += 2 + length;
     return *argument == '=' ? argument + 1 : *argument ? NULL : argument;
+}
+
+int bench_library_counters(const bench_config *config) {
+    const char *given = getenv("BENCHMARK_PERF_COUNTERS"), *value; /* the library reads it too */
+    const char *name = "BENCHMARK_PERF_COUNTERS";
+    for (int i = 1; i < config->library_argc; i++) {
+        if ((value = flag_value(config->library_argv[i], "benchmark_perf_counters"))) {
+            given = value;
+            name = "--benchmark_perf_counters";
+        }
+    }
+    return given && *given && LIBRARY_LACKS_COUNTERS
+               ? cli_error(
+                     "%s '%s': this Google Benchmark is built without counters, expected none; rows have "
+                     "those of perf_event_open by themselves",
+                     name, given)
+               : 0;
 }
 
 /* Takes what decides our own work: which rows, for how long. The library sees the rest, and those

@@ -62,6 +62,21 @@ def test_every_option_is_accepted(bench, tmp_path, option):
     assert len(rows) == 2 and all(row["run_type"] == "iteration" for row in rows)
 
 
+def test_counters_that_the_library_lacks_are_refused(bench, tmp_path):
+    """Guards counters that a library built without libpfm passes over: refused by name, from the variable that it
+    reads too, unless a later empty value takes them back. Where it has them, it takes the option."""
+    path, option = tmp_path / "r.json", "--benchmark_perf_counters"
+    for given, env in (((f"{option}=CYCLES",), {}), ((), {"BENCHMARK_PERF_COUNTERS": "CYCLES"})):
+        outcome = bench(*SMALL, *given, "--out", path, env=env)
+        if outcome.code == 0:
+            assert "not supported" not in outcome.err
+            pytest.skip("this Google Benchmark has counters")
+        assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1, outcome
+        assert "CYCLES" in outcome.err and "perf_event_open" in outcome.err and not path.exists()
+        assert (option if given else "BENCHMARK_PERF_COUNTERS") in outcome.err
+        assert bench(*SMALL, *given, f"{option}=", "--dry-run", env=env).code == 0
+
+
 @pytest.mark.parametrize(("text", "calls"), [("0.001", None), ("0.001s", None), ("12x", 12)])
 def test_min_time_in_every_form(measured, text, calls):
     """Guards both forms of the option: 1.7 takes numbers only, 1.8 wants a suffix."""
