@@ -222,3 +222,16 @@ attn_tile_kind attn_tile_by_bits(const attn_view *view, int64_t row, int64_t row
     }
     return attn_kind_of(some, all, ones);
 }
+
+const float *attn_tile_bias(const attn_view *view, int64_t row, int64_t rows, int64_t first, int64_t count,
+                            float *copy, int64_t *stride) {
+    const float *bias = view->bias + row * view->bias_query_stride + first * view->bias_key_stride;
+    *stride = view->bias_query_stride;
+    if (view->bias_key_stride == 1)
+        return bias;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < count; k++)
+            copy[r * count + k] = bias[r * view->bias_query_stride + k * view->bias_key_stride];
+    *stride = count;
+    return copy;
+}

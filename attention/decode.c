@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Partial results kept at a time, at least those of all query heads of one (batch, key/value head): enough
- * for the largest number of threads. */
+/* Partial results of query heads kept at a time, at least those of all that share one (batch, key/value
+ * head). */
 #define MOST_PARTIALS ATTN_MAX_THREADS
 
 /* The partial result of one split of one (batch, key/value head): rows of all query heads that share it,
@@ -26,13 +26,12 @@ typedef struct decode_workspace {
     int64_t partial_bytes;
     /* Of the heads that go through the kernel together, `stack` at most. */
     int64_t stack;
-    attn_view *views;
-    attn_score_ops *ops;
+    attn_score_ops *ops;  /* of each head */
     float *query;         /* stack x Nq x round_up(D, lanes) */
     float *product;       /* stack x Nq x round_up(Dv, nr) */
     float *scratch;       /* the kernel's */
-    float *bias;          /* stack x Nq x key_tile; only with a bias */
-    uint64_t *mask;       /* stack x Nq words */
+    float *bias;          /* Nq x key_tile; only with a bias */
+    uint64_t *mask;       /* Nq words */
     int64_t *run_scratch; /* only when runs are made at execution */
     attn_run *runs;       /* likewise */
 } decode_workspace;
@@ -63,14 +62,13 @@ static decode_workspace cut_workspace(const attn_plan *plan, attn_cursor *cursor
         .stack = plan->heads_distinct > 1 ? 1 : attn_min(group, kernels->query_tile / problem->queries),
     };
     const int64_t rows = w.stack * problem->queries;
-    w.views = attn_take(cursor, w.stack * (int64_t)sizeof *w.views);
     w.ops = attn_take(cursor, w.stack * (int64_t)sizeof *w.ops);
     w.query = attn_take(cursor, rows * attn_round_up(problem->head_dim, kernels->lanes) * f32);
     w.product = attn_take(cursor, rows * acc_columns(plan) * f32);
     w.scratch = attn_take(cursor, kernels->flash_scratch * f32);
-    w.mask = attn_take(cursor, rows * (int64_t)sizeof *w.mask);
+    w.mask = attn_take(cursor, problem->queries * (int64_t)sizeof *w.mask);
     if (problem->inputs & ATTN_HAS_BIAS)
-        w.bias = attn_take(cursor, rows * plan->key_tile * f32);
+        w.bias = attn_take(cursor, problem->queries * plan->key_tile * f32);
     if (!plan->runs) {
         w.run_scratch = attn_take(cursor, attn_runs_scratch(plan) * (int64_t)sizeof(int64_t));
         w.runs = attn_take(cursor, attn_runs_limit(plan, false) * (int64_t)sizeof(attn_run));
@@ -94,16 +92,24 @@ static partial partial_at(const attn_plan *plan, const decode_workspace *w, int6
     return cut_partial(plan, &cursor);
 }
 
-/* Query heads [head, head + heads) of a batch, which go through the kernel together: rows of one after the
- * other's. */
+/* Query heads [head, head + heads) of a batch, which attend the same keys and go through the kernel together:
+ * rows of one after the other's. */
 typedef struct stack {
     const attn_plan *plan;
     const attn_tensors *tensors;
     decode_workspace *w;
+    attn_view view; /* of the first, and of all */
     int64_t batch, head, heads;
-    partial p; /* of their first row on */
-    attn_counts counts;
+    partial p;          /* of their first row on */
+    attn_counts counts; /* of one head */
 } stack;
+
+/* Whether a mask or a bias may differ from head to head: each is then visited on its own, and its tiles are
+ * those that it attends. */
+static bool heads_differ(const attn_tensors *tensors) {
+    return (tensors->mask && tensors->mask_strides[1] != 0) ||
+           (tensors->bias && tensors->bias_strides[1] != 0);
+}
 
 /* The queries, times the scale, as rows of whole vectors. */
 static void load_queries(const stack *s) {
@@ -121,14 +127,13 @@ static void load_queries(const stack *s) {
     }
 }
 
-/* Makes the mask of a tile, a word for each row, and counts what is attended. Its kind for all heads. */
+/* Makes the mask of a tile, a word for each query, and counts what is attended. */
 static attn_tile_kind mask_tile(stack *s, int64_t first, int64_t count) {
-    const int64_t queries = s->plan->problem.queries;
     const uint64_t ones = attn_low_bits(count);
     uint64_t some = 0, all = ones;
-    for (int64_t r = 0; r < s->heads * queries; r++) {
-        uint64_t *bits = &s->w->mask[r];
-        attn_row_bits_all(&s->w->views[r / queries], r % queries, first, count, bits);
+    for (int64_t i = 0; i < s->plan->problem.queries; i++) {
+        uint64_t *bits = &s->w->mask[i];
+        attn_row_bits_all(&s->view, i, first, count, bits);
         some |= *bits;
         all &= *bits;
         s->counts.pairs_useful += __builtin_popcountll(*bits);
@@ -136,39 +141,23 @@ static attn_tile_kind mask_tile(stack *s, int64_t first, int64_t count) {
     return attn_kind_of(some, all, ones);
 }
 
-/* The bias of one head's tile as rows with innermost stride 1: the caller's own where it has that, else a
- * copy. */
-static const float *tile_bias(const stack *s, int64_t head, int64_t first, int64_t count, int64_t *stride) {
-    const attn_view *view = &s->w->views[head];
-    const int64_t queries = s->plan->problem.queries;
-    const float *bias = view->bias + first * view->bias_key_stride;
-    *stride = view->bias_query_stride;
-    if (view->bias_key_stride == 1)
-        return bias;
-    float *copy = s->w->bias + head * queries * s->plan->key_tile;
-    for (int64_t r = 0; r < queries; r++)
-        for (int64_t k = 0; k < count; k++)
-            copy[r * count + k] = bias[r * view->bias_query_stride + k * view->bias_key_stride];
-    *stride = count;
-    return copy;
-}
-
 /* What the scores of each head meet in a tile; NULL where that is nothing. */
 static const attn_score_ops *tile_ops(const stack *s, int64_t first, int64_t count, bool masked) {
     const attn_problem *problem = &s->plan->problem;
-    if (!masked && !(problem->inputs & (ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) && problem->softcap == 0)
+    if (!masked && !s->view.bias && !s->tensors->alibi_slopes && problem->softcap == 0)
         return NULL;
+    attn_score_ops ops = {
+        .softcap = problem->softcap,
+        .distance = s->view.offset - first,
+        .mask = masked ? s->w->mask : NULL,
+        .mask_words = 1,
+    };
+    if (s->view.bias)
+        ops.bias = attn_tile_bias(&s->view, 0, problem->queries, first, count, s->w->bias, &ops.bias_stride);
     for (int64_t h = 0; h < s->heads; h++) {
-        attn_score_ops *ops = &s->w->ops[h];
-        *ops = (attn_score_ops){
-            .softcap = problem->softcap,
-            .slope = s->tensors->alibi_slopes ? s->tensors->alibi_slopes[s->head + h] : 0,
-            .distance = s->w->views[h].offset - first,
-            .mask = masked ? s->w->mask + h * problem->queries : NULL,
-            .mask_words = 1,
-        };
-        if (s->w->views[h].bias)
-            ops->bias = tile_bias(s, h, first, count, &ops->bias_stride);
+        s->w->ops[h] = ops;
+        if (s->tensors->alibi_slopes)
+            s->w->ops[h].slope = s->tensors->alibi_slopes[s->head + h];
     }
     return s->w->ops;
 }
@@ -177,24 +166,22 @@ static void visit_tile(stack *s, int64_t tile, attn_tile_kind kind) {
     const attn_plan *plan = s->plan;
     const attn_problem *problem = &plan->problem;
     const attn_tensors *t = s->tensors;
-    const attn_view *view = &s->w->views[0];
-    const int64_t first = tile * plan->key_tile, count = attn_tile_keys(view, tile);
-    const int64_t rows = s->heads * problem->queries, kv_head = s->head / attn_group(problem);
-    if (attn_flash_needs_bits(view, kind))
+    const int64_t first = tile * plan->key_tile, count = attn_tile_keys(&s->view, tile);
+    const int64_t kv_head = s->head / attn_group(problem);
+    if (attn_flash_needs_bits(&s->view, kind))
         kind = mask_tile(s, first, count);
     else
-        s->counts.pairs_useful += rows * count;
+        s->counts.pairs_useful += problem->queries * count;
     if (kind == ATTN_TILE_ABSENT)
         return;
-    /* Counted by head, as the plan does. */
     if (kind == ATTN_TILE_FULL)
-        s->counts.tiles_full += s->heads;
+        s->counts.tiles_full++;
     else
-        s->counts.tiles_partial += s->heads;
-    s->counts.pairs_executed += rows * count;
-    const int64_t next = first + count;
+        s->counts.tiles_partial++;
+    s->counts.pairs_executed += problem->queries * count;
+    const int64_t next = first + count < s->view.keys ? first + count : first; /* fetched in any case */
     *s->p.not_finite |= plan->kernels->decode_tile(&(attn_decode_tile){
-        .rows = rows,
+        .rows = s->heads * problem->queries,
         .keys = count,
         .head_dim = problem->head_dim,
         .value_dim = problem->value_dim,
@@ -204,8 +191,8 @@ static void visit_tile(stack *s, int64_t tile, attn_tile_kind kind) {
         .value = attn_at(&t->v, problem->dtype, s->batch, kv_head, first),
         .key_stride = t->k.row_stride,
         .value_stride = t->v.row_stride,
-        .next_key = next < view->keys ? attn_at(&t->k, problem->dtype, s->batch, kv_head, next) : NULL,
-        .next_keys = view->keys - next,
+        .next_key = attn_at(&t->k, problem->dtype, s->batch, kv_head, next),
+        .next_keys = s->view.keys - next,
         .ops = tile_ops(s, first, count, kind == ATTN_TILE_PARTIAL),
         .ops_rows = problem->queries,
         .row_max = s->p.row_max,
@@ -221,23 +208,23 @@ static void visit_tile(stack *s, int64_t tile, attn_tile_kind kind) {
 static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode_workspace *own, partial into,
                       int64_t batch, int64_t head, int64_t heads, int64_t split) {
     const attn_problem *problem = &plan->problem;
+    const int64_t together = heads_differ(tensors) ? 1 : own->stack;
     attn_counts total = {0};
     *into.not_finite = 0;
-    for (int64_t done = 0; done < heads; done += own->stack) {
+    for (int64_t done = 0; done < heads; done += together) {
         const int64_t row = done * problem->queries;
         stack s = {
             .plan = plan,
             .tensors = tensors,
             .w = own,
+            .view = attn_view_of(plan, tensors, batch, head + done),
             .batch = batch,
             .head = head + done,
-            .heads = attn_min(own->stack, heads - done),
+            .heads = attn_min(together, heads - done),
             .p = {into.row_max + row, into.row_sum + row, into.acc + row * acc_columns(plan),
                   into.not_finite},
         };
         const int64_t rows = s.heads * problem->queries;
-        for (int64_t h = 0; h < s.heads; h++)
-            own->views[h] = attn_view_of(plan, tensors, batch, s.head + h);
         for (int64_t r = 0; r < rows; r++) {
             s.p.row_max[r] = -INFINITY;
             s.p.row_sum[r] = 0;
@@ -245,14 +232,13 @@ static void run_split(const attn_plan *plan, const attn_tensors *tensors, decode
         memset(s.p.acc, 0, (size_t)(rows * acc_columns(plan)) * sizeof(float));
         load_queries(&s);
         int64_t count;
-        const attn_run *runs =
-            attn_plan_tile_runs(plan, &own->views[0], 0, own->run_scratch, own->runs, &count);
+        const attn_run *runs = attn_plan_tile_runs(plan, &s.view, 0, own->run_scratch, own->runs, &count);
         const int64_t begin = split * plan->split_tiles;
-        const int64_t end = attn_min(begin + plan->split_tiles, attn_view_tiles(&own->views[0]));
+        const int64_t end = attn_min(begin + plan->split_tiles, attn_view_tiles(&s.view));
         for (int64_t k = 0; k < count; k++)
             for (int64_t tile = attn_max(runs[k].first, begin); tile < attn_min(runs[k].last, end); tile++)
                 visit_tile(&s, tile, runs[k].kind);
-        attn_counts_add(&total, &s.counts, 1);
+        attn_counts_add(&total, &s.counts, s.heads);
     }
     attn_counts_publish(tensors, &total);
 }

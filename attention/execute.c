@@ -73,9 +73,12 @@ attn_status attn_execute_part(const attn_plan *plan, const attn_tensors *tensors
     return ATTN_OK;
 }
 
-/* More threads than query tiles, or splits of the keys, would have nothing to do. */
+/* More threads than query tiles would have nothing to do; where keys are split, more than splits of all
+ * key/value heads. */
 static int useful_threads(const attn_plan *plan, int threads) {
-    const int64_t units = plan->problem.batch * plan->problem.heads * plan->query_tiles * plan->splits;
+    const attn_problem *problem = &plan->problem;
+    const int64_t units = plan->splits > 1 ? problem->batch * problem->kv_heads * plan->splits
+                                           : problem->batch * problem->heads * plan->query_tiles;
     return (int)attn_max(1, attn_min(threads, units));
 }
 

@@ -116,20 +116,6 @@ static attn_tile_kind mask_tile(const flash_walk *walk, int64_t tile, int64_t co
     return attn_kind_of(some, all, ones);
 }
 
-/* The bias of the block as rows with innermost stride 1: the caller's own where it has that, else a copy. */
-static const float *tile_bias(const flash_walk *walk, int64_t first, int64_t count, int64_t *stride) {
-    const attn_view *view = &walk->view;
-    const float *bias = view->bias + walk->row * view->bias_query_stride + first * view->bias_key_stride;
-    *stride = view->bias_query_stride;
-    if (view->bias_key_stride == 1)
-        return bias;
-    for (int64_t r = 0; r < walk->rows; r++)
-        for (int64_t k = 0; k < count; k++)
-            walk->w->bias[r * count + k] = bias[r * view->bias_query_stride + k * view->bias_key_stride];
-    *stride = count;
-    return walk->w->bias;
-}
-
 /* Takes the gathered tiles through the kernel and starts a new step. */
 static void take_step(flash_walk *walk, flash_step *step) {
     if (step->first == step->last)
@@ -155,7 +141,8 @@ static void take_step(flash_walk *walk, flash_step *step) {
         .mask_words = words,
     };
     if (walk->view.bias)
-        ops.bias = tile_bias(walk, first, count, &ops.bias_stride);
+        ops.bias =
+            attn_tile_bias(&walk->view, walk->row, walk->rows, first, count, w->bias, &ops.bias_stride);
     const bool plain = !ops.mask && !ops.bias && ops.softcap == 0 && ops.slope == 0;
     plan->kernels->flash_tile(&(attn_flash_tile){
         .rows = walk->rows,

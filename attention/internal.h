@@ -126,6 +126,11 @@ bool attn_has_selection(const attn_pattern *pattern);
  * by all that decides it. */
 void attn_row_bits_all(const attn_view *view, int64_t i, int64_t first, int64_t count, uint64_t *bits);
 
+/* The bias of rows [row, row + rows) and keys [first, first + count) as rows of innermost stride 1, *stride
+ * apart: the caller's own where it has that, else a copy in `copy`. */
+const float *attn_tile_bias(const attn_view *view, int64_t row, int64_t rows, int64_t first, int64_t count,
+                            float *copy, int64_t *stride);
+
 /* Bit k: byte k of `count` <= 64 bytes, one every `stride`, is nonzero. */
 uint64_t attn_nonzero_bits(const uint8_t *bytes, int64_t stride, int64_t count);
 
@@ -199,7 +204,7 @@ void attn_plan_part(const attn_plan *plan, int part, int parts, int64_t *first, 
 
 /* ---- repair.c: what is not finite ---- */
 
-/* Packed values hold zero where V is NaN or Inf, so that masked pairs (weight 0) contribute nothing. This
+/* The kernels take zero where V is NaN or Inf, so that masked pairs (weight 0) contribute nothing. This
  * adds each such value of keys [first, last) to the output rows [row, row + rows) that attend it: NaN gives
  * NaN, Inf gives Inf or NaN. */
 void attn_repair_values(const attn_view *view, const attn_tensors *tensors, int64_t batch, int64_t row,

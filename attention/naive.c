@@ -232,11 +232,7 @@ static void stage_pv(naive_rows *n) {
         repair_topk(n);
     else if (not_finite)
         attn_repair_values(&n->view, t, n->batch, n->row, n->rows, 0, keys);
-    if (t->lse) {
-        float *lse = attn_lse_row(problem, t, n->batch, n->view.head, n->row);
-        for (int64_t r = 0; r < n->rows; r++)
-            lse[r] = attn_lse(n->w.row_max[r], n->w.row_sum[r]);
-    }
+    attn_write_lse(&n->view, t, n->batch, n->row, n->rows, n->w.row_max, n->w.row_sum);
     attn_repair_sink(&n->view, t, n->batch, n->row, n->rows);
 }
 

@@ -176,7 +176,7 @@ static attn_status plan_fill(attn_plan *plan, const attn_options *options, attn_
     problem->pattern.block_map = NULL; /* the caller's; from here on `blocks` is what counts */
     plan->splits = 1;
     plan->split_tiles = plan->key_tiles;
-    if (plan->algorithm == ATTN_FLASH && problem->queries <= SPLIT_MOST_QUERIES &&
+    if (plan->algorithm == ATTN_FLASH && problem->queries > 0 && problem->queries <= SPLIT_MOST_QUERIES &&
         plan->key_tiles > SPLIT_TILES) {
         plan->split_tiles = SPLIT_TILES;
         plan->splits = attn_ceil_div(plan->key_tiles, SPLIT_TILES);

@@ -1,7 +1,7 @@
 /* Values and sink logits that are not finite.
  *
  * In a tile that is visited for some of its pairs, a masked pair has weight 0; 0 * NaN would carry the NaN
- * of a value that nobody attends into the output. So NaN and Inf are packed as zero, and where a tile had
+ * of a value that nobody attends into the output. So NaN and Inf count as zero, and where a tile had
  * any, they are added here to the rows that do attend them. Packing looks at every value to find out, and a
  * tile with one such value is read once more. A sink logit of NaN or +inf makes NaN of every row, and the
  * rows that attend nothing are mended afterwards: so nobody else pays for them. */

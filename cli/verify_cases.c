@@ -15,6 +15,7 @@ static const int64_t shapes[][7] = {
     {1, 1, 1, 130, 130, 128, 128}, /* several tiles each way */
     {1, 2, 1, 63, 127, 96, 40},    /* one short of tiles */
     {1, 1, 1, 7, 600, 32, 64},     /* several blocks of keys */
+    {1, 6, 2, 3, 2300, 40, 24},    /* decoding: keys are split */
     {3, 3, 3, 16, 16, 8, 8},       /* all sizes round */
     {1, 2, 2, 200, 333, 40, 40},   /* nothing round */
 };

@@ -6,7 +6,8 @@
  * of rows x keys whose sums or weights stay in registers. While rows of K are read those of V are fetched,
  * and while V is read the next block's K, so that memory is hardly waited for.
  *
- * Each tile is a function of its own, whose loop is straight code: inlined into one another they spill. */
+ * Each tile is a function of its own, whose loop is straight code: inlined into one another, gcc 12 and clang
+ * 14 spill them at avx2. */
 
 VF_INLINE int64_t decode_bytes_(attn_dtype dtype) {
     return dtype == ATTN_F32 ? 4 : 2;

@@ -68,7 +68,7 @@ typedef struct attn_decode_tile {
     const void *key, *value; /* of the block's first key */
     int64_t key_stride, value_stride;
     const void
-        *next_key; /* of the key that is likely wanted next, with next_keys - 1 after it; only fetched */
+        *next_key; /* of the key that is likely wanted next, next_keys - 1 more after it: only fetched */
     int64_t next_keys;
     const attn_score_ops *ops; /* one for every ops_rows rows; NULL: nothing but q.k, all pairs attended */
     int64_t ops_rows;

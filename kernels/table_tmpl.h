@@ -14,6 +14,7 @@
 _Static_assert(64 % NR == 0, "a run of 64 keys must be whole panels");
 _Static_assert(MR < VL || MR % VL == 0, "packing stores whole vectors");
 _Static_assert(QUERY_TILE % MR == 0, "a query tile must be whole panels");
+_Static_assert(QUERY_TILE >= 8, "decoding takes up to 8 rows of a head at once");
 _Static_assert(KEY_BLOCK <= ATTN_MOST_KEY_BLOCK, "a step remembers each of its tiles");
 _Static_assert(KEY_BLOCK % 64 == 0, "a key block must be whole tiles");
 _Static_assert(SCORE_STRIDE % VL == 0, "rows of the score tile must be aligned");

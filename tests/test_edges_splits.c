@@ -378,6 +378,92 @@ static void waves(void **state) {
     case_free(c);
 }
 
+/* Guards: what is visited where heads that share their keys have masks or biases of their own: as by a look
+ * at each head, however the work is cut, and the outputs with it. With one mask for all the heads go
+ * together. */
+static void heads_of_their_own(void **state) {
+    enum { HEADS = 5, QUERIES = 2, KEYS = 2500, DIM = 8 };
+    static uint8_t mask[HEADS * KEYS];
+    static float bias[HEADS * KEYS], q[HEADS * QUERIES * DIM], k[KEYS * DIM], v[KEYS * DIM];
+    static float out[2][HEADS * QUERIES * DIM];
+    test_rng rng = test_rng_start("heads of their own", 0);
+    for (int h = 0; h < HEADS; h++)
+        for (int j = 0; j < KEYS; j++) {
+            mask[h * KEYS + j] = j >= 400 * h && j < 400 * h + 900;
+            bias[h * KEYS + j] = mask[h * KEYS + j] ? (float)test_normal(&rng) : -INFINITY;
+        }
+    for (size_t i = 0; i < COUNT_OF(q); i++)
+        q[i] = (float)test_normal(&rng);
+    for (size_t i = 0; i < COUNT_OF(k); i++) {
+        k[i] = (float)test_normal(&rng);
+        v[i] = (float)test_normal(&rng);
+    }
+    for (int kind = 0; kind < 3; kind++) { /* a mask for each head, a bias for each, one mask for all */
+        attn_problem problem;
+        attn_problem_init(&problem, 1, HEADS, 1, QUERIES, KEYS, DIM, DIM);
+        problem.inputs = kind == 1 ? ATTN_HAS_BIAS : ATTN_HAS_MASK;
+        const attn_options options = {.isa = test_kernels(state)->name, .algorithm = ATTN_FLASH};
+        attn_plan *plan;
+        assert_int_equal(attn_plan_create(&problem, &options, &plan, NULL), ATTN_OK);
+        assert_true(attn_plan_info(plan).key_splits > 1);
+        attn_tensors t;
+        attn_tensors_init(&t, &problem, q, k, v, out[0]);
+        t.mask = kind == 1 ? NULL : mask;
+        t.bias = kind == 1 ? bias : NULL;
+        t.mask_strides[1] = kind == 2 ? 0 : KEYS;
+        t.bias_strides[1] = KEYS;
+        t.mask_strides[3] = t.bias_strides[3] = 1;
+        attn_counts right = {0};
+        for (int h = 0; h < HEADS; h++) {
+            attn_look *look = attn_look_open(plan, &t, 0, h);
+            assert_non_null(look);
+            const attn_counts one = attn_look_count(look);
+            attn_counts_add(&right, &one, 1);
+            attn_look_close(look);
+        }
+        void *workspace = aligned_alloc(64, (size_t)attn_plan_info(plan).workspace_bytes);
+        assert_non_null(workspace);
+        for (int parts = 1; parts <= HEADS + 1; parts++) {
+            attn_counts counts = {0};
+            t.counts = &counts;
+            t.out = out[parts > 1];
+            for (int part = 0; part < parts; part++)
+                assert_int_equal(attn_execute_part(plan, &t, workspace, part, parts, NULL), ATTN_OK);
+            if (memcmp(&counts, &right, sizeof right) != 0)
+                test_fail("kind %d, %d parts: executed %lld of %lld pairs", kind, parts,
+                          (long long)counts.pairs_executed, (long long)right.pairs_executed);
+            assert_memory_equal(out[0], t.out, sizeof out[0]);
+        }
+        free(workspace);
+        attn_plan_destroy(plan);
+    }
+}
+
+/* Guards: nothing to do where keys would be split: no query, no batch, no key left; planned and executed. */
+static void nothing_to_split(void **state) {
+    for (int empty = 0; empty < 8; empty++) {
+        static float data[3000 * 4], out[9 * 4];
+        attn_problem problem;
+        attn_problem_init(&problem, empty & 1 ? 0 : 1, 2, 1, empty & 2 ? 0 : 3, 3000, 4, 4);
+        problem.inputs = ATTN_HAS_KV_LENS;
+        const int64_t none = 0;
+        const attn_options options = {.isa = test_kernels(state)->name, .algorithm = ATTN_FLASH};
+        attn_plan *plan;
+        assert_int_equal(attn_plan_create(&problem, &options, &plan, NULL), ATTN_OK);
+        attn_tensors t;
+        attn_tensors_init(&t, &problem, data, data, data, out);
+        const int64_t all = 3000;
+        t.kv_lens = empty & 4 ? &none : &all;
+        for (size_t i = 0; i < COUNT_OF(out); i++)
+            out[i] = 7;
+        for (int threads = 1; threads <= 3; threads++)
+            assert_int_equal(attn_execute(plan, &t, NULL, threads, NULL), ATTN_OK);
+        for (int i = 0; i < 2 * 3 * 4 && !(empty & 3); i++)
+            assert_true(out[i] == 0);
+        attn_plan_destroy(plan);
+    }
+}
+
 int main(void) {
     test_list list = {0};
     test_add_levels(&list, "where splits are", splits_are_where_they_are_thought);
@@ -389,5 +475,7 @@ int main(void) {
     test_add_levels(&list, "wrong tasks", wrong_tasks);
     test_add_levels(&list, "each row once", each_row_once);
     test_add_levels(&list, "waves", waves);
+    test_add_levels(&list, "heads of their own", heads_of_their_own);
+    test_add_levels(&list, "nothing to split", nothing_to_split);
     return test_run_list("edges_splits", &list);
 }
