@@ -11,13 +11,11 @@ VF_INLINE int64_t pack_min_(int64_t a, int64_t b) {
 VF_INLINE vf pack_load_(const void *src, attn_dtype dtype, int64_t index, int64_t n) {
     if (dtype == ATTN_F32) {
         const float *p = (const float *)src + index;
-        /* GCOV_EXCL_LINE: at level scalar n is VL always, and the load is counted in vec_scalar.h */
         return n >= VL ? vf_load(p) : vf_load_part(p, n);
     }
     const uint16_t *p = (const uint16_t *)src + index;
     if (dtype == ATTN_F16)
         return n >= VL ? vf_load_f16(p) : vf_load_f16_part(p, n);
-    /* GCOV_EXCL_LINE: at level scalar as above */
     return n >= VL ? vf_load_bf16(p) : vf_load_bf16_part(p, n);
 }
 

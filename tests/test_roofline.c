@@ -346,6 +346,7 @@ static void test_roofline_sizes(void **state) {
  * written, what is not known is not there, and what nobody wrote so is refused. */
 static void json_has_one_vocabulary(void **state) {
     (void)state;
+    test_skip_jansson_unseen();
     static roofline r, again;
     memset(&r, 0, sizeof r);
     r.threads = 2;
