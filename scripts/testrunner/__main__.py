@@ -9,7 +9,7 @@ from .builds import FULL, SEED
 from .commands import CommandError, Commands, end_all
 from .environment import clean
 from .levels import names as level_names
-from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines, unrun_levels
+from .results import FAILED, PASSED, SKIPPED, Case, SuiteResult, closing_lines, level_counts, unrun_levels
 from .suites import ROOT, Suite, load_suites
 
 
@@ -81,7 +81,9 @@ def main(names: list[str]) -> int:
         unrun = unrun_levels(results, levels)
         results += [SuiteResult("budget", cases=over)] if over else []
         results += [SuiteResult("levels", cases=unrun)] if unrun else []
-    print("\n".join(closing_lines(results, levels)), flush=True)
+    # Of suites that run no kernel test, a table of levels would say that they ran nowhere.
+    shown = levels if whole or level_counts(results) or any(result.levels for result in results) else []
+    print("\n".join(closing_lines(results, shown)), flush=True)
     return 1 if any(result.count(FAILED) for result in results) else 0
 
 

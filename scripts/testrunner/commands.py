@@ -27,6 +27,7 @@ class Commands:
         self.log = log
         self.deadline = time.monotonic() + seconds
         self.process: subprocess.Popen | None = None  # the one that runs
+        self.failed: list[str] = []  # what was appended of parts that failed
         log.write_text("")
 
     def run(self, arguments: list, env: dict | None = None, cwd: Path | None = None) -> int:
@@ -69,14 +70,22 @@ class Commands:
         own.deadline = self.deadline
         return own
 
-    def append(self, log: Path) -> None:
-        """Puts another log at the end of this one."""
-        text = log.read_text(errors="replace")
+    def append(self, log: Path, failed: bool = False) -> None:
+        """Puts another log at the end of this one; `failed`: its end is what tail() shows."""
+        text = f"{log.name}:\n{log.read_text(errors='replace')}"
         with self.log.open("a") as file:  # one write, for several threads
-            file.write(f"\n{log.name}:\n{text}")
+            file.write(f"\n{text}")
+        if failed:
+            self.failed.append(text)
 
     def tail(self, lines: int = 25) -> str:
-        """The end of the log, for the terminal; what is wrong with it if it cannot be read."""
+        """The end of the log, for the terminal; what is wrong with it if it cannot be read.
+
+        Where parts that ran side by side failed, the end of each of them: the last in the log may be another.
+        """
+        if self.failed:
+            ends = ([text.splitlines()[0], *text.splitlines()[1:][-lines:]] for text in self.failed)
+            return "\n\n".join("\n".join(end) for end in ends)
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError as error:

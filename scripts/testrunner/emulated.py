@@ -130,11 +130,12 @@ def run_avx512(commands: Commands) -> list[Case]:
                 pool.submit(guest.run, guest.Guest(programs, env), log, stop)
                 for programs, log in zip(lists, logs, strict=True)
             ]
-            cases = [case for task in tasks for case in task.result()]
+            found = [task.result() for task in tasks]
         finally:
             stop.now()
-    for path in logs:
-        commands.append(path)
+    for path, ran in zip(logs, found, strict=True):
+        commands.append(path, any(case.status == FAILED for case in ran))
+    cases = sum(found, [])
     cases += [Case(name, SKIPPED, reason) for name, reason in left_out.items()]
     if not any(case.status == PASSED and case.name.endswith(" [avx512]") for case in cases):
         cases.append(Case("avx512", FAILED, "no test of that level passed"))

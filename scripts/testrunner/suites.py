@@ -59,11 +59,16 @@ def run_directories(commands: Commands, paths: list[str], env: dict) -> list[Cas
     names = [f"{stem}-{Path(path).name}" for path in paths]
     owns = [commands.beside(commands.log.with_name(f"{name}.log")) for name in names]
 
+    failed: list[Path] = []  # their logs
+
     def run_one(own: Commands, name: str, path: str) -> list[Case]:
         try:
-            return run_pytest(own, name, [path], env)
+            cases = run_pytest(own, name, [path], env)
         except CommandError as error:  # the others count all the same
-            return [Case(path, FAILED, str(error))]
+            cases = [Case(path, FAILED, str(error))]
+        if any(case.status == FAILED for case in cases):
+            failed.append(own.log)
+        return cases
 
     with ThreadPoolExecutor(PYTHON_JOBS) as pool:
         tasks = [pool.submit(run_one, *of_one) for of_one in zip(owns, names, paths, strict=True)]
@@ -73,7 +78,7 @@ def run_directories(commands: Commands, paths: list[str], env: dict) -> list[Cas
             pool.shutdown(wait=False, cancel_futures=True)
             for own in owns:
                 own.end()
-                commands.append(own.log)
+                commands.append(own.log, own.log in failed)
 
 
 def run_python(commands: Commands) -> list[Case]:

@@ -10,6 +10,11 @@ from testrunner import budget, environment, suites
 from testrunner.suites import ROOT
 
 
+def keeps_logs(place):
+    """A line of Python by which a run `m` keeps its logs there, beside no log of a real one."""
+    return f"import pathlib; m.ROOT = pathlib.Path({str(place)!r})\n"
+
+
 # Guards that what the tests do is not decided by whoever starts them: everything that C tests, library, emulators
 # and tools read is taken out, said aloud, and the documented variables stay.
 def test_environment_is_cleaned(tmp_path):
@@ -29,9 +34,10 @@ def test_environment_is_cleaned(tmp_path):
 
 
 # Guards the way there: a run begins with that, and says what it took.
-def test_run_cleans_its_environment():
+def test_run_cleans_its_environment(tmp_path):
     program = (
         "import os, sys; from testrunner import __main__ as m, suites\n"
+        f"{keeps_logs(tmp_path)}"
         "from testrunner.results import Case\n"
         "seen = lambda c: [Case(os.environ.get('ATTNSCOPE_TEST_LEVELS', 'none'), 'failed')]\n"
         "m.load_suites = lambda: {'s': suites.Suite('runner-test', 1, 'looks', seen)}\n"
@@ -45,9 +51,10 @@ def test_run_cleans_its_environment():
 
 # Guards the exit status where a level ran nowhere although each suite could run: only of a run of all of them.
 @pytest.mark.parametrize(("names", "status"), [([], 1), (["s", "t"], 1), (["s"], 0)])
-def test_level_that_ran_nowhere_fails_a_whole_run(names, status):
+def test_level_that_ran_nowhere_fails_a_whole_run(names, status, tmp_path):
     program = (
         "import sys; from testrunner import __main__ as m, suites\n"
+        f"{keeps_logs(tmp_path)}"
         "from testrunner.results import Case\n"
         "ran = lambda c: [Case(f'k: a [{name}]', 'passed') for name in ('scalar', 'avx2', 'neon')]\n"
         "m.load_suites = lambda: {n: suites.Suite('runner-test', 1, 'runs', ran) for n in 'st'}\n"
@@ -58,6 +65,32 @@ def test_level_that_ran_nowhere_fails_a_whole_run(names, status):
     assert done.returncode == status
     assert "\n  avx512  NOWHERE\n" in done.stdout
     assert ("levels: avx512" in done.stdout) == (status == 1)
+
+
+# Guards the table of levels: not of suites that run no kernel test, beside whose pass "NOWHERE" would mislead; of
+# those that do, or are there for a level and cannot run here, it is shown.
+@pytest.mark.parametrize(
+    ("case", "impossible", "levels", "shown"),
+    [
+        ("package: test_it", "", (), False),
+        ("k: a [avx2]", "", (), True),
+        ("k: a", "needs a thing", ("neon",), True),
+        ("k: a", "needs a thing", (), False),
+    ],
+)
+def test_table_of_levels_of_named_suites(tmp_path, case, impossible, levels, shown):
+    program = (
+        "import sys; from testrunner import __main__ as m, suites\n"
+        "from testrunner.results import Case\n"
+        f"{keeps_logs(tmp_path)}"
+        f"s = suites.Suite('s', 1, 'runs', lambda c: [Case({case!r}, 'passed')], lambda: {impossible!r}, '', {levels})\n"
+        "m.load_suites = lambda: {'s': s, 't': s}\n"
+        "sys.exit(m.main(['s']))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    assert done.returncode == 0
+    assert ("tests of each level that ran:" in done.stdout) == ("NOWHERE" in done.stdout) == shown
 
 
 # Guards the one case in which a level may run nowhere: each has a suite that runs it wherever that suite can run.
@@ -116,9 +149,10 @@ def test_readings_of_this_machine():
     ("names", "full", "seconds", "status"),
     [([], "0", 800, 1), ([], "0", 690, 0), (["s"], "0", 4000, 0), ([], "1", 4000, 0)],
 )
-def test_budget_of_a_whole_run(names, full, seconds, status):
+def test_budget_of_a_whole_run(names, full, seconds, status, tmp_path):
     program = (
         "import sys; from testrunner import __main__ as m, suites, budget\n"
+        f"{keeps_logs(tmp_path)}"
         "from testrunner.results import Case\n"
         "levels = ('scalar', 'avx2', 'avx512', 'neon')\n"
         "ran = lambda c: [Case(f'k: a [{name}]', 'passed') for name in levels]\n"
